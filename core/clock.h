@@ -7,6 +7,8 @@ namespace kvasir {
 using Clock = std::chrono::steady_clock;
 using TimePoint = Clock::time_point;
 
-inline double seconds_since(TimePoint start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+inline double seconds_since(TimePoint start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 }  // namespace kvasir

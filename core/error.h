@@ -1,7 +1,6 @@
 // How failures of the outside world travel: Expected<T>, an Error with a code and a sentence; and KV_CHECK for bugs.
 #pragma once
 #include <fmt/format.h>
-
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -53,15 +52,15 @@ inline tl::unexpected<Error> in_context(std::string_view context, Error error) {
 // KV_TRY(auto x, f()); declares x from an Expected or returns its error. A macro, because only it can return.
 #define KV_CONCAT_(a, b) a##b
 #define KV_CONCAT(a, b) KV_CONCAT_(a, b)
-#define KV_TRY_(tmp, declaration, ...)                                     \
-  auto tmp = (__VA_ARGS__);                                                \
+#define KV_TRY_(tmp, declaration, ...)                                      \
+  auto tmp = (__VA_ARGS__);                                                 \
   if (!tmp) return tl::unexpected<::kvasir::Error>(std::move(tmp.error())); \
   declaration = std::move(*tmp)
 #define KV_TRY(declaration, ...) KV_TRY_(KV_CONCAT(kv_try_, __COUNTER__), declaration, __VA_ARGS__)
 
 // KV_TRY_VOID(f()); returns f's error, or goes on.
-#define KV_TRY_VOID(...)                                                                                   \
-  do {                                                                                                     \
-    if (auto kv_result = (__VA_ARGS__); !kv_result)                                                        \
-      return tl::unexpected<::kvasir::Error>(std::move(kv_result.error()));                                \
+#define KV_TRY_VOID(...)                                                    \
+  do {                                                                      \
+    if (auto kv_result = (__VA_ARGS__); !kv_result)                         \
+      return tl::unexpected<::kvasir::Error>(std::move(kv_result.error())); \
   } while (0)

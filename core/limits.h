@@ -5,25 +5,25 @@
 namespace kvasir {
 
 // GGUF. Bounds by the bytes left in the file come first; these only keep honest nonsense from taking memory.
-inline constexpr uint64_t kMaxTensors = 1 << 20;        // the largest known split model has about 10^5
-inline constexpr uint64_t kMaxMetadata = 1 << 16;       // real files have under 100 keys
-inline constexpr uint64_t kMaxTensorName = 64;          // ggml's own limit, terminator excluded
-inline constexpr uint64_t kMaxMetadataKey = 65535;      // the GGUF specification's limit
-inline constexpr uint64_t kMaxSplitFiles = 1000;        // file names carry five digits; 1,000 parts of 4 GB are 4 TB
-inline constexpr uint64_t kMaxAlignment = 1 << 20;      // huge pages are 2^21, nobody aligns tensors to more
+inline constexpr uint64_t kMaxTensors = 1 << 20;    // the largest known split model has about 10^5
+inline constexpr uint64_t kMaxMetadata = 1 << 16;   // real files have under 100 keys
+inline constexpr uint64_t kMaxTensorName = 64;      // ggml's own limit, terminator excluded
+inline constexpr uint64_t kMaxMetadataKey = 65535;  // the GGUF specification's limit
+inline constexpr uint64_t kMaxSplitFiles = 1000;    // file names carry five digits; 1,000 parts of 4 GB are 4 TB
+inline constexpr uint64_t kMaxAlignment = 1 << 20;  // huge pages are 2^21, nobody aligns tensors to more
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // the reference implementation's limit
 
 // Model shapes: what the kernels' int32 and int16 sums and the buffers are laid out for.
 inline constexpr int64_t kMaxLayers = 1024;
-inline constexpr int64_t kMaxExperts = 4096;            // the largest known model has 896
+inline constexpr int64_t kMaxExperts = 4096;  // the largest known model has 896
 inline constexpr int64_t kMaxExpertsUsed = 64;
-inline constexpr int64_t kMaxDim = 1 << 20;             // hidden, feed-forward and projection widths
+inline constexpr int64_t kMaxDim = 1 << 20;  // hidden, feed-forward and projection widths
 inline constexpr int64_t kMaxHeadDim = 1024;
 inline constexpr int64_t kMaxVocab = 1 << 22;
 inline constexpr int64_t kMaxContext = 1 << 24;
 
 // Scheduling.
-inline constexpr int64_t kMaxBatchRows = 512;           // rows of one forward pass; longer prompts go in chunks
+inline constexpr int64_t kMaxBatchRows = 512;  // rows of one forward pass; longer prompts go in chunks
 inline constexpr int64_t kMaxThreads = 1024;
 
 }  // namespace kvasir

@@ -28,11 +28,15 @@ constexpr std::array kTypes = {
     QuantTypeInfo{QuantType::mxfp4, "MXFP4", 32, 17, ActType::a8_32},
 };
 
-constexpr char upper(char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; }
+constexpr char upper(char c) {
+  return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
+}
 
 }  // namespace
 
-std::span<const QuantTypeInfo> quant_types() { return kTypes; }
+std::span<const QuantTypeInfo> quant_types() {
+  return kTypes;
+}
 
 const QuantTypeInfo& info(QuantType type) {
   const auto* found = std::ranges::find(kTypes, type, &QuantTypeInfo::type);

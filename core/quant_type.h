@@ -57,6 +57,8 @@ std::optional<QuantType> quant_type_from_name(std::string_view name);
 int64_t row_bytes(QuantType type, int64_t n_cols);
 
 // Activations per A8 scale: 32 or 256; 0 for ActType::f32.
-constexpr int act_block(ActType act) { return act == ActType::f32 ? 0 : act == ActType::a8_32 ? 32 : 256; }
+constexpr int act_block(ActType act) {
+  return act == ActType::f32 ? 0 : act == ActType::a8_32 ? 32 : 256;
+}
 
 }  // namespace kvasir

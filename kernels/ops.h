@@ -48,7 +48,8 @@ struct CpuBackend {
   // out[t * out_stride + r] = dot(weight row r, activation row t) for r in [row_begin, row_end), t in [0, x.n_rows).
   // x must hold the form that info(w.type).act names; its f32 form must have gone through flush_f32.
   // 1 <= x.n_rows <= kMaxBatchRows, x.n_cols == w.n_cols, out_stride >= row_end.
-  void (*matmul)(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows& x, float* out, int64_t out_stride);
+  void (*matmul)(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows& x, float* out,
+                 int64_t out_stride);
 
   // h [n] = silu(gate [n]) * up [n]. h may be gate or up.
   void (*silu_mul)(const float* gate, const float* up, int64_t n, float* h);

@@ -2,9 +2,8 @@
 // core can read (31 of 42 GB/s), and a yardstick that is too short flatters.
 #include "kernels/read_bandwidth.h"
 
-#include <sys/mman.h>
-
 #include <cstring>
+#include <sys/mman.h>
 #include <utility>
 
 #include "core/clock.h"
@@ -33,10 +32,14 @@ using Line = uint64_t __attribute__((vector_size(64), aligned(64)));
 
 using Sum = uint64_t (*)(const std::byte*, uint64_t);
 
-uint64_t sum_baseline(const std::byte* begin, uint64_t n_bytes) { return sum_lines(begin, n_bytes); }
+uint64_t sum_baseline(const std::byte* begin, uint64_t n_bytes) {
+  return sum_lines(begin, n_bytes);
+}
 
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] uint64_t sum_avx2(const std::byte* begin, uint64_t n_bytes) { return sum_lines(begin, n_bytes); }
+[[gnu::target("avx2")]] uint64_t sum_avx2(const std::byte* begin, uint64_t n_bytes) {
+  return sum_lines(begin, n_bytes);
+}
 [[gnu::target("avx512f")]] uint64_t sum_avx512(const std::byte* begin, uint64_t n_bytes) {
   return sum_lines(begin, n_bytes);
 }
@@ -47,7 +50,9 @@ Sum widest_sum() {
   return sum_baseline;
 }
 #else
-Sum widest_sum() { return sum_baseline; }
+Sum widest_sum() {
+  return sum_baseline;
+}
 #endif
 
 }  // namespace

@@ -68,9 +68,8 @@ TEST_CASE("thread pool: every task runs once, for any thread and task count") {
     ThreadPool pool(n_threads);
     for (int n_tasks : {0, 1, 2, 5, 1000}) {
       std::vector<std::atomic<int>> ran(size_t(n_tasks) + 1);
-      pool.run(n_tasks, [&](int64_t task, int thread) {
-        ran[size_t(task)] += thread >= 0 && thread < n_threads ? 1 : 1000;
-      });
+      pool.run(n_tasks,
+               [&](int64_t task, int thread) { ran[size_t(task)] += thread >= 0 && thread < n_threads ? 1 : 1000; });
       for (int i = 0; i < n_tasks; ++i) REQUIRE(ran[size_t(i)] == 1);
       REQUIRE(ran[size_t(n_tasks)] == 0);
     }
@@ -93,7 +92,8 @@ TEST_CASE("thread pool: idle helpers take no CPU") {
     return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
   };
   // Bounded: helpers spin for well under a second before they park; then a second costs (almost) nothing.
-  for (auto start = Clock::now(); seconds_since(start) < 0.5;) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (auto start = Clock::now(); seconds_since(start) < 0.5;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   double before = cpu_s();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   CHECK(cpu_s() - before < 0.1);
