@@ -172,7 +172,8 @@ Expected<std::pair<const Shape*, int64_t>> parse(const std::string& spec) {
       return std::pair(&s, n);
     return fail(ErrorCode::invalid_argument, "{}: layers must be 1 to {}", spec, s.n_layers);
   }
-  return fail(ErrorCode::invalid_argument, "{}: unknown shape; there are q35-122b and q3-30b, as q3-30b:6", spec);
+  return fail(ErrorCode::invalid_argument,
+              "{}: unknown shape; there are q35-122b, q3-30b, q35-tiny and q3-tiny, as q3-30b:6", spec);
 }
 
 int run(int argc, char** argv) {
