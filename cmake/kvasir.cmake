@@ -9,6 +9,9 @@ if(KVASIR_SANITIZE)
   target_compile_options(kvasir_flags INTERFACE -fsanitize=${KVASIR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(kvasir_flags INTERFACE -fsanitize=${KVASIR_SANITIZE})
 endif()
+if(KVASIR_FUZZ)
+  target_compile_options(kvasir_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # kvasir_library(NAME [LINK lib...]): the library of this folder, from every source directly in it.
 function(kvasir_library name)

@@ -1,0 +1,17 @@
+# Header-only libraries for a cross build: the host's headers serve any target, but the host's /usr/include as a whole
+# must not come before the target's own. So a folder of links to just these libraries.
+set(headers ${CMAKE_BINARY_DIR}/host-headers)
+file(MAKE_DIRECTORY ${headers})
+foreach(library fmt nlohmann tl catch2)
+  if(NOT EXISTS /usr/include/${library})
+    message(FATAL_ERROR "/usr/include/${library} is missing; run scripts/setup.sh --tests")
+  endif()
+  file(CREATE_LINK /usr/include/${library} ${headers}/${library} SYMBOLIC)
+endforeach()
+set(TL_EXPECTED_INCLUDE ${headers})
+foreach(target fmt::fmt nlohmann_json::nlohmann_json Catch2::Catch2)
+  add_library(${target} INTERFACE IMPORTED GLOBAL)
+  target_include_directories(${target} SYSTEM INTERFACE ${headers})
+endforeach()
+target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+include(/usr/lib/cmake/Catch2/Catch.cmake)
