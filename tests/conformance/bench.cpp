@@ -1,10 +1,10 @@
 // Matrix products over more weights than a cache holds, between measurements of plain reading.
 #include "tests/conformance/bench.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <sys/mman.h>
 
@@ -151,6 +151,39 @@ std::vector<const CpuBackend*> chosen_backends(const Options& o) {
   return chosen;
 }
 
+Expected<int64_t> parse_number(std::string_view option, std::string_view text, int64_t max) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > max)
+    return fail(ErrorCode::invalid_argument, "{} takes a number from 1 to {}, found \"{}\"", option, max, text);
+  return value;
+}
+
+Expected<Options> parse(std::span<char*> arguments) {
+  Options o;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view option = arguments[i];
+    const bool has_value = i + 1 < arguments.size();
+    if (option == "--tiny") {
+      o.tiny = true;
+    } else if (option == "--json") {
+      o.json = true;
+    } else if (option == "--type" && has_value) {
+      o.type = arguments[++i];
+    } else if (option == "--backend" && has_value) {
+      o.backend = arguments[++i];
+    } else if (option == "--rows" && has_value) {
+      KV_TRY(o.n_rows, parse_number(option, arguments[++i], kMaxBatchRows));
+    } else if (option == "--threads" && has_value) {
+      KV_TRY(const int64_t n, parse_number(option, arguments[++i], kMaxThreads));
+      o.n_threads = int(n);
+    } else {
+      return fail(ErrorCode::invalid_argument, "--bench does not know \"{}\"; see --help-conformance", option);
+    }
+  }
+  return o;
+}
+
 Expected<std::vector<Result>> run_all(const Options& o) {
   if (!o.type.empty() && o.type != "all" && !quant_type_from_name(o.type))
     return fail(ErrorCode::invalid_argument, "--type {}: no such weight type; try Q4_K, or all", o.type);
@@ -178,21 +211,12 @@ Expected<std::vector<Result>> run_all(const Options& o) {
 }  // namespace
 
 int bench(std::span<char*> arguments) {
-  Options o;
-  CLI::App app("times matmul on expert matrices of a real model", "test_conformance --bench");
-  app.add_option("--type", o.type, "one weight type, or all; Q4_K, Q6_K and Q8_0 unless given");
-  app.add_option("--rows", o.n_rows, "activation rows; 1 4 16 64 512 unless given")
-      ->check(CLI::Range(int64_t(1), kMaxBatchRows));
-  app.add_option("--threads", o.n_threads, "1 unless given")->check(CLI::Range(1, int(kMaxThreads)));
-  app.add_option("--backend", o.backend, "one backend instead of all that run here");
-  app.add_flag("--tiny", o.tiny, "small shapes, no figures worth reading: shows that it runs");
-  app.add_flag("--json", o.json, "one JSON document instead of the table");
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {  // CLI11 reports by exception
-    return app.exit(error) == 0 ? 0 : 2;
+  const Expected<Options> parsed = parse(arguments);
+  if (!parsed) {
+    fmt::print(stderr, "{}\n", parsed.error().message);
+    return 2;
   }
+  const Options& o = *parsed;
   if (!o.json)
     fmt::print("{:<10} {:<7} {:>5} {:>8} {:>9} {:>8} {:>9} {:>9}  {}\n", "backend", "type", "rows", "threads", "ms",
                "GB/s", "of read", "GMAC/s", "hash of the output");
