@@ -17,7 +17,19 @@ namespace kvasir {
 
 // Numbers as GGUF stores them.
 enum class GgufType : uint32_t {
-  u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64,
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  f32,
+  boolean,
+  string,
+  array,
+  u64,
+  i64,
+  f64,
 };
 
 // An array's elements as they lie in the file; strings are views into it.
