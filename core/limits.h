@@ -10,6 +10,7 @@ inline constexpr uint64_t kMaxMetadata = 1 << 16;   // real files have under 100
 inline constexpr uint64_t kMaxTensorName = 64;      // ggml's own limit, terminator excluded
 inline constexpr uint64_t kMaxMetadataKey = 65535;  // the GGUF specification's limit
 inline constexpr uint64_t kMaxSplitFiles = 1000;    // file names carry five digits; 1,000 parts of 4 GB are 4 TB
+inline constexpr uint64_t kMinAlignment = 8;        // the GGUF specification asks for a multiple of 8
 inline constexpr uint64_t kMaxAlignment = 1 << 20;  // huge pages are 2^21, nobody aligns tensors to more
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;  // the reference implementation's limit
 

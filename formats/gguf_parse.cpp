@@ -27,6 +27,7 @@ class Cursor {
  public:
   explicit Cursor(const MappedFile& file) : file_(file) {}
   uint64_t at() const { return at_; }
+  void seek(uint64_t at) { at_ = at; }
   uint64_t left() const { return file_.size() - at_; }
 
   template <class... Args>
@@ -136,6 +137,7 @@ class Parser {
     KV_TRY_VOID(alignment());
     part_.tensors.reserve(n_tensors);
     for (uint64_t i = 0; i < n_tensors; ++i) KV_TRY_VOID(tensor(i, n_tensors));
+    KV_TRY_VOID(no_uncounted_tensor(n_tensors));
     KV_TRY_VOID(place_tensors());
     return std::move(part_);
   }
@@ -250,9 +252,9 @@ class Parser {
     if (e->type != GgufType::u32 || !value)
       return in_.error(e->offset, "key \"general.alignment\" is of type {}; u32 is expected",
                        kTypeNames[size_t(e->type)]);
-    if (!std::has_single_bit(*value) || *value > kMaxAlignment)
-      return in_.error(e->offset, "key \"general.alignment\" is {}; a power of two from 1 to {} is expected", *value,
-                       kMaxAlignment);
+    if (!std::has_single_bit(*value) || *value < kMinAlignment || *value > kMaxAlignment)
+      return in_.error(e->offset, "key \"general.alignment\" is {}; a power of two from {} to {} is expected", *value,
+                       kMinAlignment, kMaxAlignment);
     part_.alignment = *value;
     return {};
   }
@@ -297,7 +299,17 @@ class Parser {
     return {};
   }
 
-  // Turns offsets into pointers: aligned, inside the file, in order of offset without overlap, and each name once.
+  // A count that is one too low leaves a whole record where padding is expected, and shifts all data.
+  Expected<void> no_uncounted_tensor(uint64_t n_tensors) {
+    const auto end = in_.at();
+    const bool follows = tensor(n_tensors, n_tensors + 1).has_value();
+    in_.seek(end);
+    if (!follows) return {};
+    return in_.error(end, "the file counts {} tensors, but another one follows: \"{}\"", n_tensors,
+                     part_.tensors.back().name);
+  }
+
+  // Turns offsets into pointers: aligned, inside the file, one after another with nothing but padding between.
   Expected<void> place_tensors() {
     const auto data_begin = checked_align(in_.at(), part_.alignment);
     KV_CHECK(data_begin.has_value(), "a position in a file fits");
@@ -318,10 +330,14 @@ class Parser {
       t.view.data = file_.data() + *begin;
     }
     std::ranges::stable_sort(part_.tensors, {}, &GgufTensor::offset);
-    for (size_t i = 1; i < part_.tensors.size(); ++i) {
-      const auto &a = part_.tensors[i - 1], &b = part_.tensors[i];
-      if (a.offset + uint64_t(a.view.bytes()) > b.offset)
-        return in_.error(b.offset, "tensors \"{}\" and \"{}\" overlap", a.name, b.name);
+    uint64_t expected = *data_begin;
+    for (size_t i = 0; i < part_.tensors.size(); ++i) {
+      const auto& t = part_.tensors[i];
+      if (t.offset != expected)
+        return in_.error(t.offset, "tensor \"{}\" {} \"{}\": its data should begin at byte {}", t.name,
+                         t.offset < expected ? "overlaps" : "leaves a gap after",
+                         i ? part_.tensors[i - 1].name : std::string_view("the header"), expected);
+      expected = *checked_align(t.offset + uint64_t(t.view.bytes()), part_.alignment);
     }
     return {};
   }
