@@ -36,9 +36,10 @@ class Sequence {
   int64_t capacity() const;   // positions in all
   void clear();               // back to position 0, with nothing of the past left
 
+  struct Impl;  // engine/sequence.h; the engine's own parts use it
+
  private:
   friend class Model;
-  struct Impl;
   explicit Sequence(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

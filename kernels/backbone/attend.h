@@ -96,8 +96,7 @@ void attend_tile(const AttendArgs& a, int64_t query, int64_t tile) {
   int64_t column = 0;
   for (; column + 4 * kLanes <= stride; column += 4 * kLanes)
     add_values<n, 4>(a, values + column, most, factor, scores, out + column);
-  for (; column < stride; column += kLanes)
-    add_values<n, 1>(a, values + column, most, factor, scores, out + column);
+  for (; column < stride; column += kLanes) add_values<n, 1>(a, values + column, most, factor, scores, out + column);
 }
 
 // A group shares a tile only if the tile holds keys for all of it; its stragglers go one by one.

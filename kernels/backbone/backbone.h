@@ -48,7 +48,8 @@ constexpr int64_t delta_state_floats(int64_t dim) {
   return dim * padded(dim);
 }
 
-// Causal depthwise convolution, then SiLU, of some channels over consecutive tokens. All rows are `stride` floats apart.
+// Causal depthwise convolution, then SiLU, of some channels over consecutive tokens. All rows are `stride` floats
+// apart.
 struct ConvArgs {
   int64_t n_taps = 0, n_channels = 0, n_tokens = 0, stride = 0;
   const float* weights = nullptr;  // [n_taps][stride], the last tap meets the current token

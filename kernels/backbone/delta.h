@@ -1,5 +1,5 @@
-// The gated delta rule, token by token, some value columns at a time: columns do not meet, so a slice of the state stays
-// in the first-level cache for the whole chunk. Included by the ops_*.cpp only.
+// The gated delta rule, token by token, some value columns at a time: columns do not meet, so a slice of the state
+// stays in the first-level cache for the whole chunk. Included by the ops_*.cpp only.
 #pragma once
 #include "kernels/backbone/backbone.h"
 #include "kernels/backbone/lanes.h"

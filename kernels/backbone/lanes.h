@@ -1,5 +1,5 @@
-// Sixteen f32 lanes and the functions of docs/NUMERICS.md on them. Included by the ops_*.cpp only, each compiled for one
-// instruction set; no standard header, so that no inline function of theirs is compiled for the wrong machine.
+// Sixteen f32 lanes and the functions of docs/NUMERICS.md on them. Included by the ops_*.cpp only, each compiled for
+// one instruction set; no standard header, so that no inline function of theirs is compiled for the wrong machine.
 #pragma once
 #include <cstdint>
 
