@@ -3,10 +3,9 @@
 #include "kernels/x86/cpu_features.h"
 
 #include <cpuid.h>
+#include <cstdint>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <cstdint>
 
 namespace kvasir::x86 {
 namespace {
@@ -16,7 +15,9 @@ struct Features {
   uint64_t xcr0;
 };
 
-bool bit(uint32_t word, int i) { return word >> i & 1; }
+bool bit(uint32_t word, int i) {
+  return word >> i & 1;
+}
 
 Features read() {
   Features f{};
@@ -40,7 +41,9 @@ const Features& features() {
 }
 
 // All of these state components are saved by the system.
-bool saved(uint64_t components) { return (features().xcr0 & components) == components; }
+bool saved(uint64_t components) {
+  return (features().xcr0 & components) == components;
+}
 
 constexpr uint64_t kYmm = 0b110, kZmm = 0b1110'0110, kTiles = uint64_t(0b11) << 17;
 

@@ -114,9 +114,8 @@ const Fields& fields(QuantType type) {
 
 int64_t packed_bytes(QuantType type, int64_t n_rows, int64_t n_cols) {
   if (type == QuantType::f16) return 0;
-  const int64_t padded = type == QuantType::f32 || type == QuantType::bf16
-                             ? n_rows
-                             : (n_rows + kGroupRows - 1) / kGroupRows * kGroupRows;
+  const int64_t padded =
+      type == QuantType::f32 || type == QuantType::bf16 ? n_rows : (n_rows + kGroupRows - 1) / kGroupRows * kGroupRows;
   return padded * row_bytes(type, n_cols);
 }
 

@@ -1,0 +1,9 @@
+// The tables of the x86 targets, each made by its own <target>_backend.cpp.
+#pragma once
+#include "kernels/ops.h"
+
+namespace kvasir {
+
+const CpuBackend& avx512_backend();
+
+}  // namespace kvasir
