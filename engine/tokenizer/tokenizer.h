@@ -21,6 +21,8 @@ struct EncodeOptions {
 // Immutable after loading; all members may be called from any thread.
 class Tokenizer {
  public:
+  struct Impl;  // tokenizer_impl.h, for this folder alone
+
   // Reads tokenizer.ggml.*. Fails with unsupported for a model other than byte-level BPE ("gpt2"), with malformed for
   // broken vocabularies (missing bytes, merges of unknown tokens, ids out of range, duplicate tokens).
   // Copies what it needs: gguf may go afterwards.
@@ -44,7 +46,8 @@ class Tokenizer {
   bool is_control(int32_t id) const;
   // eos, eot and every other token that ends a reply (<|im_end|>, <|endoftext|>, <|eot_id|>, …).
   bool is_end(int32_t id) const;
-  // The id of a token by its text; -1 if there is none.
+  // The id of a token by its text as the file spells it ("<|im_end|>"; ordinary tokens are spelled in the byte alphabet,
+  // "\u0120Paris"); -1 if there is none.
   int32_t find(std::string_view token) const;
   // tokenizer.chat_template; "" if the file has none.
   std::string_view chat_template() const;
@@ -52,7 +55,6 @@ class Tokenizer {
   std::span<const std::string> warnings() const;
 
  private:
-  struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
