@@ -70,8 +70,8 @@ void BpeMerger::merge_short(std::vector<int32_t>& symbols) {
 // Finds the rank of a symbol with its next one, and queues it.
 void BpeMerger::look_up(int32_t index) {
   Symbol& symbol = list_[static_cast<size_t>(index)];
-  symbol.rank = symbol.next < 0 ? MergeTable::kNoRank
-                                : merges_.find(symbol.id, list_[static_cast<size_t>(symbol.next)].id).rank;
+  symbol.rank =
+      symbol.next < 0 ? MergeTable::kNoRank : merges_.find(symbol.id, list_[static_cast<size_t>(symbol.next)].id).rank;
   if (symbol.rank == MergeTable::kNoRank) return;
   queue_.push_back(uint64_t{symbol.rank} << 32 | static_cast<uint32_t>(index));
   std::push_heap(queue_.begin(), queue_.end(), std::greater<>());
@@ -100,7 +100,8 @@ void BpeMerger::merge_long(std::vector<int32_t>& symbols) {
     if (left.previous >= 0) look_up(left.previous);
   }
   symbols.clear();
-  for (int32_t i = 0; i >= 0; i = list_[static_cast<size_t>(i)].next) symbols.push_back(list_[static_cast<size_t>(i)].id);
+  for (int32_t i = 0; i >= 0; i = list_[static_cast<size_t>(i)].next)
+    symbols.push_back(list_[static_cast<size_t>(i)].id);
 }
 
 }  // namespace kvasir

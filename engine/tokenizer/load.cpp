@@ -10,8 +10,8 @@ namespace {
 
 // Tokens that end a reply in the models that have them; by text, because files often name only one of them by id.
 constexpr std::array<std::string_view, 12> kEndTokens = {
-    "<|im_end|>", "<|endoftext|>", "<|eot_id|>",      "<|eom_id|>",  "<|end_of_text|>",    "<|eot|>",
-    "<|eom|>",    "<|return|>",    "<|call|>",        "<|EOT|>",     "<｜end▁of▁sentence｜>", "<end_of_turn>"};
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>",       "<|eot|>",
+    "<|eom|>",    "<|return|>",    "<|call|>",   "<|EOT|>",    "<｜end▁of▁sentence｜>", "<end_of_turn>"};
 
 Expected<Vocabulary> load_vocabulary(const Gguf& gguf) {
   KV_TRY(const auto texts, gguf.strings("tokenizer.ggml.tokens"));
@@ -39,8 +39,8 @@ Expected<MergeTable> load_merges(const Gguf& gguf, const Vocabulary& vocabulary)
   for (size_t i = 0; i < texts.size(); ++i) {
     const size_t blank = texts[i].find(' ');
     if (blank == std::string_view::npos || texts[i].find(' ', blank + 1) != std::string_view::npos)
-      return fail(ErrorCode::malformed, "tokenizer.ggml.merges: merge {} is \"{}\"; expected two tokens and one blank", i,
-                  utf8_repaired(texts[i].substr(0, 64)));
+      return fail(ErrorCode::malformed, "tokenizer.ggml.merges: merge {} is \"{}\"; expected two tokens and one blank",
+                  i, utf8_repaired(texts[i].substr(0, 64)));
     const int32_t left = vocabulary.find(texts[i].substr(0, blank));
     const int32_t right = vocabulary.find(texts[i].substr(blank + 1));
     joined.assign(texts[i].substr(0, blank)).append(texts[i].substr(blank + 1));
@@ -81,8 +81,8 @@ Expected<Tokenizer> Tokenizer::load(const Gguf& gguf) {
   if (!pre)
     impl->warnings.push_back("the file names no pre-tokenizer (tokenizer.ggml.pre); splitting as gpt-2 does");
   else if (!kind)
-    impl->warnings.push_back(fmt::format("pre-tokenizer \"{}\" is unknown; splitting as gpt-2 does",
-                                         utf8_repaired(pre->substr(0, 64))));
+    impl->warnings.push_back(
+        fmt::format("pre-tokenizer \"{}\" is unknown; splitting as gpt-2 does", utf8_repaired(pre->substr(0, 64))));
   impl->normalizes = impl->pretokenizer == Pretokenizer::qwen2 || impl->pretokenizer == Pretokenizer::qwen35;
   impl->whole_pieces = impl->pretokenizer == Pretokenizer::llama_bpe;
 
@@ -125,8 +125,8 @@ void Tokenizer::Impl::mark_tokens(std::initializer_list<int32_t> end_ids) {
       specials.add(text, id, kind == TokenKind::control);
   }
   if (vocabulary.n_odd() > 0)
-    warnings.push_back(fmt::format("{} tokens are not spelled in the byte alphabet; no text will give them",
-                                   vocabulary.n_odd()));
+    warnings.push_back(
+        fmt::format("{} tokens are not spelled in the byte alphabet; no text will give them", vocabulary.n_odd()));
 }
 
 }  // namespace kvasir

@@ -8,7 +8,9 @@
 namespace kvasir {
 namespace {
 
-int combining_class(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
+int combining_class(utf8proc_int32_t code) {
+  return utf8proc_get_property(code)->combining_class;
+}
 
 // Canonical order: marks between two starters stand by rising combining class, equal ones as they came.
 void sort_marks(std::vector<utf8proc_int32_t>& codes) {
@@ -30,8 +32,9 @@ void append_nfc(std::string& out, std::string_view text, std::vector<utf8proc_in
   for (size_t pos = 0; pos < text.size();) {
     const Utf8Step step = utf8_step_unchecked(text, pos);
     std::array<utf8proc_int32_t, 16> parts;
-    const auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(step.code), parts.data(),
-                                           static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &last_class);
+    const auto n =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(step.code), parts.data(),
+                                static_cast<utf8proc_ssize_t>(parts.size()), UTF8PROC_DECOMPOSE, &last_class);
     codes.insert(codes.end(), parts.begin(), parts.begin() + std::max<utf8proc_ssize_t>(n, 0));
     pos += step.n_bytes;
   }

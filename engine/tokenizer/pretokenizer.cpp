@@ -169,7 +169,9 @@ size_t match_gpt_4o(const Matcher& m, size_t pos) {
   return m.white_space(pos);
 }
 
-bool is_ascii_letter(uint32_t c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+bool is_ascii_letter(uint32_t c) {
+  return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
 
 bool is_ascii_punctuation(uint32_t c) {
   return (c >= 0x21 && c <= 0x2F) || (c >= 0x3A && c <= 0x40) || (c >= 0x5B && c <= 0x60) || (c >= 0x7B && c <= 0x7E);
@@ -189,7 +191,9 @@ size_t match_deepseek(const Matcher& m, size_t pos) {
   return m.white_space(pos);
 }
 
-bool is_deepseek_cjk(uint32_t c) { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
+bool is_deepseek_cjk(uint32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
+}
 
 // Where the stretch from pos ends that DeepSeek's first two patterns make: three digits at most, a run of CJK, or what
 // is between such.
@@ -261,11 +265,14 @@ void split_pieces(Pretokenizer kind, const CharacterClasses& classes, std::strin
       m.set_newline_rule(false);
       return split_by(m, match_gpt2, ends);
     case Pretokenizer::qwen2:
-      return split_by(m, [](const Matcher& t, size_t pos) { return match_qwen(t, pos, kLetter, 1); }, ends);
+      return split_by(
+          m, [](const Matcher& t, size_t pos) { return match_qwen(t, pos, kLetter, 1); }, ends);
     case Pretokenizer::qwen35:
-      return split_by(m, [](const Matcher& t, size_t pos) { return match_qwen(t, pos, kLetter | kMark, 1); }, ends);
+      return split_by(
+          m, [](const Matcher& t, size_t pos) { return match_qwen(t, pos, kLetter | kMark, 1); }, ends);
     case Pretokenizer::llama_bpe:
-      return split_by(m, [](const Matcher& t, size_t pos) { return match_qwen(t, pos, kLetter, 3); }, ends);
+      return split_by(
+          m, [](const Matcher& t, size_t pos) { return match_qwen(t, pos, kLetter, 3); }, ends);
     case Pretokenizer::deepseek_v3:
       return split_deepseek(classes, text, ends);
     case Pretokenizer::gpt_4o:

@@ -97,15 +97,33 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool show_control) c
   return text;
 }
 
-int32_t Tokenizer::n_vocab() const { return impl_->vocabulary.size(); }
-int32_t Tokenizer::bos() const { return impl_->bos; }
-int32_t Tokenizer::eos() const { return impl_->eos; }
-bool Tokenizer::add_bos() const { return impl_->adds_bos; }
-bool Tokenizer::is_control(int32_t id) const { return impl_->vocabulary.kind(id) == TokenKind::control; }
-bool Tokenizer::is_end(int32_t id) const { return impl_->ends[static_cast<size_t>(id)]; }
-int32_t Tokenizer::find(std::string_view token) const { return impl_->vocabulary.find(token); }
-std::string_view Tokenizer::chat_template() const { return impl_->chat_template; }
-std::span<const std::string> Tokenizer::warnings() const { return impl_->warnings; }
+int32_t Tokenizer::n_vocab() const {
+  return impl_->vocabulary.size();
+}
+int32_t Tokenizer::bos() const {
+  return impl_->bos;
+}
+int32_t Tokenizer::eos() const {
+  return impl_->eos;
+}
+bool Tokenizer::add_bos() const {
+  return impl_->adds_bos;
+}
+bool Tokenizer::is_control(int32_t id) const {
+  return impl_->vocabulary.kind(id) == TokenKind::control;
+}
+bool Tokenizer::is_end(int32_t id) const {
+  return impl_->ends[static_cast<size_t>(id)];
+}
+int32_t Tokenizer::find(std::string_view token) const {
+  return impl_->vocabulary.find(token);
+}
+std::string_view Tokenizer::chat_template() const {
+  return impl_->chat_template;
+}
+std::span<const std::string> Tokenizer::warnings() const {
+  return impl_->warnings;
+}
 
 std::string StreamDecoder::push(int32_t id) {
   tail_ += tokenizer_->piece(id);

@@ -13,9 +13,10 @@
 namespace kvasir {
 
 struct EncodeOptions {
-  bool add_bos = false;        // put the beginning-of-text token first (the model's own wish: Tokenizer::add_bos())
-  bool parse_control = false;  // text of CONTROL tokens (<|im_end|>) becomes the token: for templates, never for users' text
-  bool parse_added = true;     // text of USER_DEFINED tokens (<think>, <tool_call>) becomes the token
+  bool add_bos = false;  // put the beginning-of-text token first (the model's own wish: Tokenizer::add_bos())
+  bool parse_control =
+      false;  // text of CONTROL tokens (<|im_end|>) becomes the token: for templates, never for users' text
+  bool parse_added = true;  // text of USER_DEFINED tokens (<think>, <tool_call>) becomes the token
 };
 
 // Immutable after loading; all members may be called from any thread.
@@ -46,7 +47,8 @@ class Tokenizer {
   bool is_control(int32_t id) const;
   // eos, eot and every other token that ends a reply (<|im_end|>, <|endoftext|>, <|eot_id|>, …).
   bool is_end(int32_t id) const;
-  // The id of a token by its text as the file spells it ("<|im_end|>"; ordinary tokens are spelled in the byte alphabet,
+  // The id of a token by its text as the file spells it ("<|im_end|>"; ordinary tokens are spelled in the byte
+  // alphabet,
   // "\u0120Paris"); -1 if there is none.
   int32_t find(std::string_view token) const;
   // tokenizer.chat_template; "" if the file has none.

@@ -26,9 +26,9 @@ struct Tokenizer::Impl {
   std::string chat_template;
   std::vector<std::string> warnings;
   Pretokenizer pretokenizer = Pretokenizer::gpt2;
-  bool normalizes = false;       // text goes through NFC first, as the Qwen families' tokenizer.json says
-  bool whole_pieces = false;     // a piece that is a token is not merged ("ignore_merges")
-  size_t longest_token = 0;      // bytes of its text, normal tokens only
+  bool normalizes = false;    // text goes through NFC first, as the Qwen families' tokenizer.json says
+  bool whole_pieces = false;  // a piece that is a token is not merged ("ignore_merges")
+  size_t longest_token = 0;   // bytes of its text, normal tokens only
   bool adds_bos = false;
   int32_t bos = -1;
   int32_t eos = -1;

@@ -130,12 +130,13 @@ CharacterClasses::CharacterClasses() : table_(kTableSize) {
       if (part < kTableSize) table_[part] |= kComposes;
     }
   }
-  // Of what has a decomposition, most is its own normal form and begins with a letter that composes with nothing before.
+  // Of what has a decomposition, most is its own normal form and begins with a letter that composes with nothing
+  // before.
   for (uint32_t code = 0xC0; code < kTableSize; ++code) {
     const int n = canonical_decomposition(code, parts);
     if (n < 2 || table_[static_cast<size_t>(parts[0])] & kComposes) continue;
-    const auto composed = utf8proc_normalize_utf32(
-        parts.data(), n, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+    const auto composed =
+        utf8proc_normalize_utf32(parts.data(), n, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
     if (composed == 1 && parts[0] == static_cast<utf8proc_int32_t>(code)) table_[code] &= uint8_t(~kComposes);
   }
 }

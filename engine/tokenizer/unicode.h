@@ -65,7 +65,8 @@ class CharacterClasses {
   std::vector<uint8_t> table_;
 };
 
-// text in Unicode's normal form C, in O(n log n); text is well-formed UTF-8. Equal to `text` where no character composes.
+// text in Unicode's normal form C, in O(n log n); text is well-formed UTF-8. Equal to `text` where no character
+// composes.
 std::string to_nfc(std::string_view text, const CharacterClasses& classes);
 
 // Whether to_nfc could change anything.

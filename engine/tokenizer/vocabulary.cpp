@@ -12,7 +12,9 @@ namespace {
 constexpr int kNoByte = -1;
 constexpr uint32_t kAlphabetEnd = 0x144;  // the last character that stands for a byte is U+0143
 
-bool is_printable(int byte) { return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD); }
+bool is_printable(int byte) {
+  return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD);
+}
 
 // The byte of each character of the alphabet.
 std::array<int16_t, kAlphabetEnd> bytes_by_character() {
@@ -50,7 +52,9 @@ size_t Vocabulary::slot(std::string_view text) const {
   return at;
 }
 
-int32_t Vocabulary::find(std::string_view text) const { return slots_[slot(text)]; }
+int32_t Vocabulary::find(std::string_view text) const {
+  return slots_[slot(text)];
+}
 
 Expected<Vocabulary> Vocabulary::make(std::span<const std::string_view> texts, std::span<const int64_t> kinds) {
   if (!kinds.empty() && kinds.size() != texts.size())
@@ -65,8 +69,7 @@ Expected<Vocabulary> Vocabulary::make(std::span<const std::string_view> texts, s
   std::string bytes;
   for (size_t i = 0; i < texts.size(); ++i) {
     const int64_t kind = kinds.empty() ? int64_t{1} : kinds[i];
-    if (kind < 1 || kind > 6)
-      return fail(ErrorCode::malformed, "token {} has type {}; known are 1 to 6", i, kind);
+    if (kind < 1 || kind > 6) return fail(ErrorCode::malformed, "token {} has type {}; known are 1 to 6", i, kind);
     const auto id = static_cast<int32_t>(i);
     int32_t& slot = vocabulary.slots_[vocabulary.slot(texts[i])];
     if (slot >= 0)
@@ -82,7 +85,8 @@ Expected<Vocabulary> Vocabulary::make(std::span<const std::string_view> texts, s
   }
   for (size_t byte = 0; byte < 256; ++byte) {
     if (vocabulary.byte_tokens_[byte] < 0)
-      return fail(ErrorCode::malformed, "no token stands for byte {:#04x}; byte-level BPE needs one for each byte", byte);
+      return fail(ErrorCode::malformed, "no token stands for byte {:#04x}; byte-level BPE needs one for each byte",
+                  byte);
   }
   return vocabulary;
 }

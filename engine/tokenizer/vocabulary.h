@@ -27,9 +27,9 @@ class Vocabulary {
 
   int32_t size() const { return static_cast<int32_t>(kinds_.size()); }
   TokenKind kind(int32_t id) const { return kinds_[static_cast<size_t>(id)]; }
-  std::string_view text(int32_t id) const { return texts_.at(id); }    // as the file spells it
-  std::string_view bytes(int32_t id) const { return bytes_.at(id); }   // what it stands for
-  int32_t find(std::string_view text) const;                           // -1 if there is none
+  std::string_view text(int32_t id) const { return texts_.at(id); }   // as the file spells it
+  std::string_view bytes(int32_t id) const { return bytes_.at(id); }  // what it stands for
+  int32_t find(std::string_view text) const;                          // -1 if there is none
   int32_t byte_token(uint8_t byte) const { return byte_tokens_[byte]; }
   int32_t n_odd() const { return n_odd_; }  // normal tokens that are not in the byte alphabet; no text gives them
 
