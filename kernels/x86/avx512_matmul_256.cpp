@@ -1,6 +1,5 @@
 // Matrix product for types with blocks of 256: sub-blocks are dotted and scaled as integers, then one f32 term per
 // block, row and activation row.
-#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -11,94 +10,138 @@
 namespace kvasir::avx512 {
 namespace {
 
-// What the inner loops need of activation rows [0, n) at one block.
-struct BlockRows {
-  const int8_t* codes;  // [t * n_cols]
-  const int16_t* sums;  // [t * n_cols / 16]
-  const float* scales;  // [t * n_cols / 256]
-  int64_t n_cols;
-  int64_t n;
-};
-
-// isum [t] += scaled dot product of sub-block j of 32.
-template <class Type, int j>
-inline void sub_block(const uint8_t* p, const Scales& s, const BlockRows& x, __m512i* isum) {
-  __m512i w[8];
-  Type::template codes<j>(p, w);
-  for (int64_t t = 0; t < x.n; ++t) {
-    const int8_t* q = x.codes + t * x.n_cols + 32 * j;
-    if constexpr (Type::kSub == 32) {
-      __m512i dot = _mm512_setzero_si512();
-      for (int c = 0; c < 8; ++c) dot_quad(dot, w[c], q + 4 * c);
-      isum[t] = _mm512_add_epi32(isum[t], _mm512_mullo_epi32(dot, s.scale[j]));
-    } else {
-      __m512i low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
-      for (int c = 0; c < 4; ++c) dot_quad(low, w[c], q + 4 * c);
-      for (int c = 4; c < 8; ++c) dot_quad(high, w[c], q + 4 * c);
-      low = _mm512_mullo_epi32(low, s.scale[2 * j]);
-      isum[t] = _mm512_add_epi32(isum[t], _mm512_add_epi32(low, _mm512_mullo_epi32(high, s.scale[2 * j + 1])));
-    }
-  }
-}
-
-template <class Type>
-inline void block_terms(const uint8_t* p, const BlockRows& x, __m512i* isum, __m512* acc) {
-  Scales s;
-  Type::scales(p, s);
-  for (int64_t t = 0; t < x.n; ++t) isum[t] = _mm512_setzero_si512();
+// Calls body(integral_constant j) for j = 0 ... 7: sub-blocks of 32.
+template <class Body>
+inline void for_sub_blocks(Body body) {
   [&]<int... j>(std::integer_sequence<int, j...>) {
-    (sub_block<Type, j>(p, s, x, isum), ...);
+    (body(std::integral_constant<int, j>()), ...);
   }
   (std::make_integer_sequence<int, 8>());
-  for (int64_t t = 0; t < x.n; ++t) {
-    const int16_t* sums = x.sums + t * (x.n_cols / 16);
-    __m512i pairs = _mm512_setzero_si512();
-    for (int i = 0; i < 8; ++i) dot_pair(pairs, s.pair[i], sums + 2 * i);
-    const __m512 dx = _mm512_set1_ps(x.scales[t * (x.n_cols / 256)]);
-    const __m512i sum = Type::kMin ? isum[t] : _mm512_sub_epi32(isum[t], pairs);
-    __m512 term = _mm512_mul_ps(_mm512_mul_ps(s.d, dx), _mm512_cvtepi32_ps(sum));
-    if constexpr (Type::kMin)
-      term = _mm512_sub_ps(term, _mm512_mul_ps(_mm512_mul_ps(s.m, dx), _mm512_cvtepi32_ps(pairs)));
-    acc[t] = _mm512_add_ps(acc[t], term);
+}
+
+// The block's term from its integer sums.
+template <class Type>
+inline __m512 term(const Scales& s, float dx, __m512i isum, __m512i pairs) {
+  const __m512 x = _mm512_set1_ps(dx);
+  if constexpr (Type::kMin) {
+    const __m512 t = _mm512_mul_ps(_mm512_mul_ps(s.d, x), _mm512_cvtepi32_ps(isum));
+    return _mm512_sub_ps(t, _mm512_mul_ps(_mm512_mul_ps(s.m, x), _mm512_cvtepi32_ps(pairs)));
+  } else {
+    return _mm512_mul_ps(_mm512_mul_ps(s.d, x), _mm512_cvtepi32_ps(_mm512_sub_epi32(isum, pairs)));
   }
 }
 
-template <class Type>
-void product(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows& x, float* out, int64_t stride) {
-  const int64_t n_blocks = w.n_cols / 256, block_bytes = Type::kBytes * x86::kGroupRows;
-  const A8Rows& a8 = x.a8_256;
-  for_groups(w.data, n_blocks * block_bytes, row_begin, row_end, [&](const uint8_t* p, int64_t r, __mmask16 mask) {
-    Accumulators acc;
-    alignas(64) __m512i isum[kTile];
-    for (int64_t t = 0; t < x.n_rows; t += kTile) {
-      const int64_t n = std::min<int64_t>(kTile, x.n_rows - t);
-      acc.clear(n);
-      for (int64_t b = 0; b < n_blocks; ++b) {
-        const int64_t at = t * w.n_cols + b * 256;
-        const BlockRows rows{a8.codes + at, a8.sums + at / 16, a8.scales + at / 256, w.n_cols, n};
-        block_terms<Type>(p + b * block_bytes, rows, isum, acc.a[b % 8]);
-      }
-      acc.store(n, mask, out + t * stride + r, stride);
-    }
-  });
+// The scaled sum of sub-block j from those of its two halves, or of the whole in `low`.
+template <class Type, int j>
+inline __m512i scaled(const Scales& s, __m512i low, __m512i high) {
+  if constexpr (Type::kSub == 32)
+    return _mm512_mullo_epi32(low, s.scale[j]);
+  else
+    return _mm512_add_epi32(_mm512_mullo_epi32(low, s.scale[2 * j]), _mm512_mullo_epi32(high, s.scale[2 * j + 1]));
 }
+
+template <class Type>
+struct Kernel {
+  static constexpr int kBlock = 256, kGroupBlock = Type::kBytes * x86::kGroupRows;
+  static constexpr bool kHalves = Type::kSub == 16;
+
+  template <int n>
+  static void few(const uint8_t* p, const A8Rows& x, int64_t n_cols, __mmask16 mask, float* out, int64_t stride) {
+    Accumulators<n> acc;
+    acc.clear(n);
+    for (int64_t b = 0; b < n_cols / 256; ++b, p += kGroupBlock) {
+      prefetch<kGroupBlock>(p);
+      Scales s;
+      Type::scales(p, s);
+      __m512i isum[n];
+      for (auto& sum : isum) sum = _mm512_setzero_si512();
+      for_sub_blocks([&](auto j) {
+        __m512i w[8];
+        Type::template codes<j>(p, w);
+        for (int t = 0; t < n; ++t) {
+          const int8_t* q = x.codes + t * n_cols + b * 256 + 32 * j;
+          __m512i low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
+          for (int c = 0; c < 8; ++c) dot_quad(kHalves && c >= 4 ? high : low, w[c], q + 4 * c);
+          isum[t] = _mm512_add_epi32(isum[t], scaled<Type, j>(s, low, high));
+        }
+      });
+      for (int t = 0; t < n; ++t) {
+        const int64_t at = t * n_cols + b * 256;
+        __m512i pairs = _mm512_setzero_si512();
+        for (int i = 0; i < 8; ++i) dot_pair(pairs, s.pair[i], x.sums + at / 16 + 2 * i);
+        acc.a[b % 8][t] = _mm512_add_ps(acc.a[b % 8][t], term<Type>(s, x.scales[at / 256], isum[t], pairs));
+      }
+    }
+    acc.store(n, mask, out, stride);
+  }
+
+  static void many(const uint8_t* p, const uint8_t* q, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n,
+                   Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
+    ActTile tile;
+    for (int64_t b = 0; b < n_cols / 256; ++b, p += kGroupBlock, q += kGroupBlock) {
+      tile.load(x, n_cols, b * 256, 256, first, n);
+      pair_terms(p, q, tile, n, acc_p.a[b % 8], acc_q.a[b % 8]);
+    }
+  }
+
+ private:
+  static void pair_terms(const uint8_t* p, const uint8_t* q, const ActTile& x, int64_t n, __m512* acc_p,
+                         __m512* acc_q) {
+    Scales sw, sv;
+    Type::scales(p, sw);
+    Type::scales(q, sv);
+    alignas(64) __m512i isum_w[kTile], isum_v[kTile];
+    for_sub_blocks([&](auto j) {
+      __m512i w[8], v[8];
+      Type::template codes<j>(p, w);
+      Type::template codes<j>(q, v);
+      for (int64_t t = 0; t < n; ++t) {
+        __m512i low_w = _mm512_setzero_si512(), high_w = low_w, low_v = low_w, high_v = low_w;
+        for (int c = 0; c < 8; ++c) {
+          const __m512i quad = broadcast_quad(x.codes[t] + 32 * j + 4 * c);
+          auto& sum_w = kHalves && c >= 4 ? high_w : low_w;
+          auto& sum_v = kHalves && c >= 4 ? high_v : low_v;
+          sum_w = _mm512_dpbusd_epi32(sum_w, w[c], quad);
+          sum_v = _mm512_dpbusd_epi32(sum_v, v[c], quad);
+        }
+        const __m512i scaled_w = scaled<Type, j>(sw, low_w, high_w), scaled_v = scaled<Type, j>(sv, low_v, high_v);
+        isum_w[t] = j == 0 ? scaled_w : _mm512_add_epi32(isum_w[t], scaled_w);
+        isum_v[t] = j == 0 ? scaled_v : _mm512_add_epi32(isum_v[t], scaled_v);
+      }
+    });
+    for (int64_t t = 0; t < n; ++t) {
+      __m512i pairs_w = _mm512_setzero_si512(), pairs_v = pairs_w;
+      for (int i = 0; i < 8; ++i) {
+        const __m512i sums = broadcast_quad(x.sums16[t] + 2 * i);
+        pairs_w = _mm512_dpwssd_epi32(pairs_w, sw.pair[i], sums);
+        pairs_v = _mm512_dpwssd_epi32(pairs_v, sv.pair[i], sums);
+      }
+      const float dx = x.scales[t][0];
+      acc_p[t] = _mm512_add_ps(acc_p[t], term<Type>(sw, dx, isum_w[t], pairs_w));
+      acc_q[t] = _mm512_add_ps(acc_q[t], term<Type>(sv, dx, isum_v[t], pairs_v));
+    }
+  }
+};
 
 }  // namespace
 
 void matmul_256(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows& x, float* out, int64_t stride) {
+  const auto run = [&]<class Type>(Type) {
+    product<Kernel<Type>>(w, row_begin, row_end, x.a8_256, x.n_rows, out, stride);
+  };
   switch (w.type) {
     case QuantType::q2_k:
-      return product<Q2K>(w, row_begin, row_end, x, out, stride);
+      return run(Q2K());
     case QuantType::q3_k:
-      return product<Q3K>(w, row_begin, row_end, x, out, stride);
+      return run(Q3K());
     case QuantType::q4_k:
-      return product<Q4K>(w, row_begin, row_end, x, out, stride);
+      return run(Q4K());
     case QuantType::q5_k:
-      return product<Q5K>(w, row_begin, row_end, x, out, stride);
+      return run(Q5K());
     case QuantType::q6_k:
-      return product<Q6K>(w, row_begin, row_end, x, out, stride);
+      return run(Q6K());
     case QuantType::iq4_xs:
-      return product<Iq4Xs>(w, row_begin, row_end, x, out, stride);
+      return run(Iq4Xs());
     default:
       KV_CHECK(false, "no type with blocks of 256");
   }

@@ -1,6 +1,4 @@
 // Matrix product for types with blocks of 32: one f32 term per block, row and activation row.
-#include <algorithm>
-
 #include "core/error.h"
 #include "kernels/x86/avx512_dot.h"
 #include "kernels/x86/avx512_ops.h"
@@ -9,66 +7,103 @@
 namespace kvasir::avx512 {
 namespace {
 
-// Block b of the packed group at p against activation rows [0, n) of x (whose pointers stand at the first of them).
+// The block's term from its integer sum; s is the sum of its activation codes.
 template <class Type>
-inline void block_terms(const uint8_t* p, const A8Rows& x, int64_t n_cols, int64_t b, int64_t n, __m512* acc) {
-  __m512i w[8];
-  Type::codes(p, w);
-  const __m512 d = Type::d(p);
-  [[maybe_unused]] __m512 m;
-  if constexpr (Type::kMin) m = Type::m(p);
-  const int64_t n_blocks = n_cols / 32;
-  for (int64_t t = 0; t < n; ++t) {
-    const int8_t* q = x.codes + t * n_cols + b * 32;
-    const int16_t* sums = x.sums + t * (n_cols / 16) + b * 2;
-    const int s = sums[0] + sums[1];
-    __m512i isum = _mm512_set1_epi32(-Type::kBias * s);
-    for (int c = 0; c < 8; ++c) dot_quad(isum, w[c], q + 4 * c);
-    const __m512 dx = _mm512_set1_ps(x.scales[t * n_blocks + b]);
-    __m512 term = _mm512_mul_ps(_mm512_mul_ps(d, dx), _mm512_cvtepi32_ps(isum));
-    if constexpr (Type::kMin) term = _mm512_add_ps(term, _mm512_mul_ps(_mm512_mul_ps(m, dx), _mm512_set1_ps(float(s))));
-    acc[t] = _mm512_add_ps(acc[t], term);
-  }
-}
-
-// A8 rows from row t on.
-A8Rows rows_from(const A8Rows& x, int64_t t, int64_t n_cols) {
-  return {x.codes + t * n_cols, x.scales + t * (n_cols / 32), x.sums + t * (n_cols / 16), 32};
+inline __m512 term(__m512 d, [[maybe_unused]] __m512 m, float dx, __m512i isum, [[maybe_unused]] int s) {
+  const __m512 x = _mm512_set1_ps(dx);
+  const __m512 t = _mm512_mul_ps(_mm512_mul_ps(d, x), _mm512_cvtepi32_ps(isum));
+  if constexpr (!Type::kMin)
+    return t;
+  else
+    return _mm512_add_ps(t, _mm512_mul_ps(_mm512_mul_ps(m, x), _mm512_set1_ps(float(s))));
 }
 
 template <class Type>
-void product(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows& x, float* out, int64_t stride) {
-  const int64_t n_blocks = w.n_cols / 32, block_bytes = Type::kBytes * x86::kGroupRows;
-  for_groups(w.data, n_blocks * block_bytes, row_begin, row_end, [&](const uint8_t* p, int64_t r, __mmask16 mask) {
-    Accumulators acc;
-    for (int64_t t = 0; t < x.n_rows; t += kTile) {
-      const int64_t n = std::min<int64_t>(kTile, x.n_rows - t);
-      const A8Rows rows = rows_from(x.a8_32, t, w.n_cols);
-      acc.clear(n);
-      for (int64_t b = 0; b < n_blocks; ++b) block_terms<Type>(p + b * block_bytes, rows, w.n_cols, b, n, acc.a[b % 8]);
-      acc.store(n, mask, out + t * stride + r, stride);
+inline __m512 minima(const uint8_t* p) {
+  if constexpr (Type::kMin)
+    return Type::m(p);
+  else
+    return _mm512_setzero_ps();
+}
+
+template <class Type>
+struct Kernel {
+  static constexpr int kBlock = 32, kGroupBlock = Type::kBytes * x86::kGroupRows;
+
+  template <int n>
+  static void few(const uint8_t* p, const A8Rows& x, int64_t n_cols, __mmask16 mask, float* out, int64_t stride) {
+    Accumulators<n> acc;
+    acc.clear(n);
+    for (int64_t b = 0; b < n_cols / 32; ++b, p += kGroupBlock) {
+      prefetch<kGroupBlock>(p);
+      __m512i w[8];
+      Type::codes(p, w);
+      const __m512 d = Type::d(p), m = minima<Type>(p);
+      for (int t = 0; t < n; ++t) {
+        const int64_t at = t * n_cols + b * 32;
+        const int s = x.sums[at / 16] + x.sums[at / 16 + 1];
+        __m512i isum = _mm512_set1_epi32(-Type::kBias * s);
+        for (int c = 0; c < 8; ++c) dot_quad(isum, w[c], x.codes + at + 4 * c);
+        acc.a[b % 8][t] = _mm512_add_ps(acc.a[b % 8][t], term<Type>(d, m, x.scales[at / 32], isum, s));
+      }
     }
-  });
-}
+    acc.store(n, mask, out, stride);
+  }
+
+  static void many(const uint8_t* p, const uint8_t* q, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n,
+                   Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
+    ActTile tile;
+    for (int64_t begin = 0; begin < n_cols; begin += 256) {
+      const int64_t width = std::min<int64_t>(256, n_cols - begin);
+      tile.load(x, n_cols, begin, width, first, n);
+      for (int b = 0; b < width / 32; ++b, p += kGroupBlock, q += kGroupBlock)
+        pair_terms(p, q, tile, b, n, acc_p.a[b], acc_q.a[b]);
+    }
+  }
+
+ private:
+  static void pair_terms(const uint8_t* p, const uint8_t* q, const ActTile& x, int b, int64_t n, __m512* acc_p,
+                         __m512* acc_q) {
+    __m512i w[8], v[8];
+    Type::codes(p, w);
+    Type::codes(q, v);
+    const __m512 dw = Type::d(p), dv = Type::d(q), mw = minima<Type>(p), mv = minima<Type>(q);
+    for (int64_t t = 0; t < n; ++t) {
+      const int s = x.sums32[t][b];
+      __m512i sum_w = _mm512_set1_epi32(-Type::kBias * s), sum_v = sum_w;
+      for (int c = 0; c < 8; ++c) {
+        const __m512i quad = broadcast_quad(x.codes[t] + 32 * b + 4 * c);
+        sum_w = _mm512_dpbusd_epi32(sum_w, w[c], quad);
+        sum_v = _mm512_dpbusd_epi32(sum_v, v[c], quad);
+      }
+      const float dx = x.scales[t][b];
+      acc_p[t] = _mm512_add_ps(acc_p[t], term<Type>(dw, mw, dx, sum_w, s));
+      acc_q[t] = _mm512_add_ps(acc_q[t], term<Type>(dv, mv, dx, sum_v, s));
+    }
+  }
+};
 
 }  // namespace
 
 void matmul_32(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows& x, float* out, int64_t stride) {
+  const auto run = [&]<class Type>(Type) {
+    product<Kernel<Type>>(w, row_begin, row_end, x.a8_32, x.n_rows, out, stride);
+  };
   switch (w.type) {
     case QuantType::q4_0:
-      return product<Q4_0>(w, row_begin, row_end, x, out, stride);
+      return run(Q4_0());
     case QuantType::q4_1:
-      return product<Q4_1>(w, row_begin, row_end, x, out, stride);
+      return run(Q4_1());
     case QuantType::q5_0:
-      return product<Q5_0>(w, row_begin, row_end, x, out, stride);
+      return run(Q5_0());
     case QuantType::q5_1:
-      return product<Q5_1>(w, row_begin, row_end, x, out, stride);
+      return run(Q5_1());
     case QuantType::q8_0:
-      return product<Q8_0>(w, row_begin, row_end, x, out, stride);
+      return run(Q8_0());
     case QuantType::iq4_nl:
-      return product<Iq4Nl>(w, row_begin, row_end, x, out, stride);
+      return run(Iq4Nl());
     case QuantType::mxfp4:
-      return product<Mxfp4>(w, row_begin, row_end, x, out, stride);
+      return run(Mxfp4());
     default:
       KV_CHECK(false, "no type with blocks of 32");
   }
