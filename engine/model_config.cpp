@@ -111,8 +111,8 @@ Expected<void> read_delta_net(const Keys& keys, ModelConfig& c) {
     return fail(ErrorCode::malformed, "{}: expected an even number, found {}", keys.full("ssm.state_size"),
                 c.state_dim);
   if (c.n_value_heads % c.n_key_heads != 0)
-    return fail(ErrorCode::malformed, "{}: {} value heads cannot share {} key heads evenly",
-                keys.full("ssm.time_step_rank"), c.n_value_heads, c.n_key_heads);
+    return fail(ErrorCode::malformed, "{}: {} value heads cannot share the {} key heads of {} evenly",
+                keys.full("ssm.time_step_rank"), c.n_value_heads, c.n_key_heads, keys.full("ssm.group_count"));
   if (inner != c.n_value_heads * c.state_dim)
     return fail(ErrorCode::malformed, "{}: expected {} heads of {} = {}, found {}", keys.full("ssm.inner_size"),
                 c.n_value_heads, c.state_dim, c.n_value_heads * c.state_dim, inner);
