@@ -46,24 +46,47 @@ constexpr int kFewRows = 2;
 // unpacking takes about 5 % of the dot products' time.
 constexpr int kTile = 32;
 
-// 256 columns of up to kTile activation rows, side by side. n_sums32: sums of 32 codes, as int16.
+// Sums over 32 codes from 16 sums over 16 of them, as int16.
+inline __m128i sums_of_32(const int16_t* sums16) {
+  const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums16));
+  return _mm256_cvtepi32_epi16(_mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+}
+
+// 256 columns of up to kTile activation rows, side by side. kSub: weights that the sums are over.
+template <int kSub>
 struct alignas(64) ActTile {
   int8_t codes[kTile][256];
-  int16_t sums16[kTile][16];
-  int16_t sums32[kTile][8];
+  int16_t sums[kTile][256 / kSub];
   float scales[kTile][8];
 
   // Columns [begin, begin + n_cols) of rows [t, t + n); n_cols <= 256 and both multiples of 32.
   void load(const A8Rows& x, int64_t row_cols, int64_t begin, int64_t n_cols, int64_t t, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t at = (t + i) * row_cols + begin;
-      std::memcpy(codes[i], x.codes + at, size_t(n_cols));
-      std::memcpy(sums16[i], x.sums + at / 16, size_t(n_cols / 8));
-      std::memcpy(scales[i], x.scales + at / x.block, size_t(n_cols / x.block) * sizeof(float));
-      const __m256i sums = _mm256_load_si256(reinterpret_cast<const __m256i*>(sums16[i]));
-      const __m256i pairs = _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
-      _mm_store_si128(reinterpret_cast<__m128i*>(sums32[i]), _mm256_cvtepi32_epi16(pairs));
+      if (n_cols == 256)
+        load_row<256>(x, at, 256, i);
+      else
+        load_row<0>(x, at, n_cols, i);
     }
+  }
+
+ private:
+  // kCols is n_cols where it is known at compile time: then a copy is a few instructions.
+  template <int kCols>
+  void load_row(const A8Rows& x, int64_t at, int64_t n_cols, int64_t i) {
+    const auto n = size_t(kCols ? kCols : n_cols);
+    std::memcpy(codes[i], x.codes + at, n);
+    if (x.block == 32)
+      std::memcpy(scales[i], x.scales + at / 32, n / 32 * sizeof(float));
+    else
+      scales[i][0] = x.scales[at / 256];
+    const int16_t* sums16 = x.sums + at / 16;
+    if constexpr (kSub == 16)
+      std::memcpy(sums[i], sums16, sizeof sums[i]);
+    else if constexpr (kCols == 256)
+      _mm_store_si128(reinterpret_cast<__m128i*>(sums[i]), sums_of_32(sums16));
+    else
+      for (size_t j = 0; j < n / 32; ++j) sums[i][j] = int16_t(sums16[2 * j] + sums16[2 * j + 1]);
   }
 };
 

@@ -31,11 +31,11 @@ inline __m512 term(const Scales& s, float dx, __m512i isum, __m512i pairs) {
   }
 }
 
-// The scaled sum of sub-block j from those of its two halves, or of the whole in `low`.
+// The scaled sum of sub-block j of 32 from those of its two halves.
 template <class Type, int j>
 inline __m512i scaled(const Scales& s, __m512i low, __m512i high) {
   if constexpr (Type::kSub == 32)
-    return _mm512_mullo_epi32(low, s.scale[j]);
+    return _mm512_mullo_epi32(_mm512_add_epi32(low, high), s.scale[j]);
   else
     return _mm512_add_epi32(_mm512_mullo_epi32(low, s.scale[2 * j]), _mm512_mullo_epi32(high, s.scale[2 * j + 1]));
 }
@@ -43,7 +43,7 @@ inline __m512i scaled(const Scales& s, __m512i low, __m512i high) {
 template <class Type>
 struct Kernel {
   static constexpr int kBlock = 256, kGroupBlock = Type::kBytes * x86::kGroupRows;
-  static constexpr bool kHalves = Type::kSub == 16;
+  static constexpr int kPairs = 128 / Type::kSub;
 
   template <int n>
   static void few(const uint8_t* p, const A8Rows& x, int64_t n_cols, __mmask16 mask, float* out, int64_t stride) {
@@ -61,14 +61,21 @@ struct Kernel {
         for (int t = 0; t < n; ++t) {
           const int8_t* q = x.codes + t * n_cols + b * 256 + 32 * j;
           __m512i low = _mm512_setzero_si512(), high = _mm512_setzero_si512();
-          for (int c = 0; c < 8; ++c) dot_quad(kHalves && c >= 4 ? high : low, w[c], q + 4 * c);
+          for (int c = 0; c < 4; ++c) dot_quad(low, w[c], q + 4 * c);
+          for (int c = 4; c < 8; ++c) dot_quad(high, w[c], q + 4 * c);
           isum[t] = _mm512_add_epi32(isum[t], scaled<Type, j>(s, low, high));
         }
       });
       for (int t = 0; t < n; ++t) {
         const int64_t at = t * n_cols + b * 256;
+        const int16_t* sums = x.sums + at / 16;
+        alignas(16) int16_t sums32[8];
+        if constexpr (Type::kSub == 32) {
+          _mm_store_si128(reinterpret_cast<__m128i*>(sums32), sums_of_32(sums));
+          sums = sums32;
+        }
         __m512i pairs = _mm512_setzero_si512();
-        for (int i = 0; i < 8; ++i) dot_pair(pairs, s.pair[i], x.sums + at / 16 + 2 * i);
+        for (int i = 0; i < kPairs; ++i) dot_pair(pairs, s.pair[i], sums + 2 * i);
         acc.a[b % 8][t] = _mm512_add_ps(acc.a[b % 8][t], term<Type>(s, x.scales[at / 256], isum[t], pairs));
       }
     }
@@ -77,15 +84,19 @@ struct Kernel {
 
   static void many(const uint8_t* p, const uint8_t* q, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n,
                    Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
-    ActTile tile;
+    ActTile<Type::kSub> tile;
     for (int64_t b = 0; b < n_cols / 256; ++b, p += kGroupBlock, q += kGroupBlock) {
+      if (first == 0) {
+        prefetch<kGroupBlock>(p);
+        prefetch<kGroupBlock>(q);
+      }
       tile.load(x, n_cols, b * 256, 256, first, n);
       pair_terms(p, q, tile, n, acc_p.a[b % 8], acc_q.a[b % 8]);
     }
   }
 
  private:
-  static void pair_terms(const uint8_t* p, const uint8_t* q, const ActTile& x, int64_t n, __m512* acc_p,
+  static void pair_terms(const uint8_t* p, const uint8_t* q, const ActTile<Type::kSub>& x, int64_t n, __m512* acc_p,
                          __m512* acc_q) {
     Scales sw, sv;
     Type::scales(p, sw);
@@ -96,13 +107,15 @@ struct Kernel {
       Type::template codes<j>(p, w);
       Type::template codes<j>(q, v);
       for (int64_t t = 0; t < n; ++t) {
+        // Two chains of four for each group: half the latency, which is what limits how many rows are in flight.
         __m512i low_w = _mm512_setzero_si512(), high_w = low_w, low_v = low_w, high_v = low_w;
-        for (int c = 0; c < 8; ++c) {
-          const __m512i quad = broadcast_quad(x.codes[t] + 32 * j + 4 * c);
-          auto& sum_w = kHalves && c >= 4 ? high_w : low_w;
-          auto& sum_v = kHalves && c >= 4 ? high_v : low_v;
-          sum_w = _mm512_dpbusd_epi32(sum_w, w[c], quad);
-          sum_v = _mm512_dpbusd_epi32(sum_v, v[c], quad);
+        for (int c = 0; c < 4; ++c) {
+          const __m512i low = broadcast_quad(x.codes[t] + 32 * j + 4 * c);
+          const __m512i high = broadcast_quad(x.codes[t] + 32 * j + 4 * c + 16);
+          low_w = _mm512_dpbusd_epi32(low_w, w[c], low);
+          low_v = _mm512_dpbusd_epi32(low_v, v[c], low);
+          high_w = _mm512_dpbusd_epi32(high_w, w[c + 4], high);
+          high_v = _mm512_dpbusd_epi32(high_v, v[c + 4], high);
         }
         const __m512i scaled_w = scaled<Type, j>(sw, low_w, high_w), scaled_v = scaled<Type, j>(sv, low_v, high_v);
         isum_w[t] = j == 0 ? scaled_w : _mm512_add_epi32(isum_w[t], scaled_w);
@@ -111,8 +124,8 @@ struct Kernel {
     });
     for (int64_t t = 0; t < n; ++t) {
       __m512i pairs_w = _mm512_setzero_si512(), pairs_v = pairs_w;
-      for (int i = 0; i < 8; ++i) {
-        const __m512i sums = broadcast_quad(x.sums16[t] + 2 * i);
+      for (int i = 0; i < kPairs; ++i) {
+        const __m512i sums = broadcast_quad(x.sums[t] + 2 * i);
         pairs_w = _mm512_dpwssd_epi32(pairs_w, sw.pair[i], sums);
         pairs_v = _mm512_dpwssd_epi32(pairs_v, sv.pair[i], sums);
       }

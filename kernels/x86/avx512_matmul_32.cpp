@@ -52,30 +52,42 @@ struct Kernel {
 
   static void many(const uint8_t* p, const uint8_t* q, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n,
                    Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
-    ActTile tile;
+    ActTile<32> tile;
     for (int64_t begin = 0; begin < n_cols; begin += 256) {
       const int64_t width = std::min<int64_t>(256, n_cols - begin);
       tile.load(x, n_cols, begin, width, first, n);
-      for (int b = 0; b < width / 32; ++b, p += kGroupBlock, q += kGroupBlock)
+      for (int b = 0; b < width / 32; ++b, p += kGroupBlock, q += kGroupBlock) {
+        if (first == 0) {
+          prefetch<kGroupBlock>(p);
+          prefetch<kGroupBlock>(q);
+        }
         pair_terms(p, q, tile, b, n, acc_p.a[b], acc_q.a[b]);
+      }
     }
   }
 
  private:
-  static void pair_terms(const uint8_t* p, const uint8_t* q, const ActTile& x, int b, int64_t n, __m512* acc_p,
+  static void pair_terms(const uint8_t* p, const uint8_t* q, const ActTile<32>& x, int b, int64_t n, __m512* acc_p,
                          __m512* acc_q) {
     __m512i w[8], v[8];
     Type::codes(p, w);
     Type::codes(q, v);
     const __m512 dw = Type::d(p), dv = Type::d(q), mw = minima<Type>(p), mv = minima<Type>(q);
     for (int64_t t = 0; t < n; ++t) {
-      const int s = x.sums32[t][b];
-      __m512i sum_w = _mm512_set1_epi32(-Type::kBias * s), sum_v = sum_w;
-      for (int c = 0; c < 8; ++c) {
-        const __m512i quad = broadcast_quad(x.codes[t] + 32 * b + 4 * c);
-        sum_w = _mm512_dpbusd_epi32(sum_w, w[c], quad);
-        sum_v = _mm512_dpbusd_epi32(sum_v, v[c], quad);
+      // Two chains of four for each group: half the latency, which is what limits how many rows are in flight.
+      __m512i low_w = _mm512_setzero_si512(), high_w = low_w, low_v = low_w, high_v = low_w;
+      for (int c = 0; c < 4; ++c) {
+        const __m512i low = broadcast_quad(x.codes[t] + 32 * b + 4 * c);
+        const __m512i high = broadcast_quad(x.codes[t] + 32 * b + 4 * c + 16);
+        low_w = _mm512_dpbusd_epi32(low_w, w[c], low);
+        low_v = _mm512_dpbusd_epi32(low_v, v[c], low);
+        high_w = _mm512_dpbusd_epi32(high_w, w[c + 4], high);
+        high_v = _mm512_dpbusd_epi32(high_v, v[c + 4], high);
       }
+      const int s = x.sums[t][b];
+      const __m512i offset = _mm512_set1_epi32(Type::kBias * s);
+      const __m512i sum_w = _mm512_sub_epi32(_mm512_add_epi32(low_w, high_w), offset);
+      const __m512i sum_v = _mm512_sub_epi32(_mm512_add_epi32(low_v, high_v), offset);
       const float dx = x.scales[t][b];
       acc_p[t] = _mm512_add_ps(acc_p[t], term<Type>(dw, mw, dx, sum_w, s));
       acc_q[t] = _mm512_add_ps(acc_q[t], term<Type>(dv, mv, dx, sum_v, s));

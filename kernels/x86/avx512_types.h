@@ -162,7 +162,8 @@ struct Mxfp4 {
 // What a block has besides its codes.
 struct alignas(64) Scales {
   __m512i scale[16];  // int32: of sub-block j, of 16 or 32 weights
-  __m512i pair[8];    // int16: coefficients of activation sums 2p and 2p + 1 (of 16): minima, or scale * bias
+  __m512i
+      pair[8];  // int16: coefficients of the activations' sums over sub-blocks 2p and 2p + 1: minima, or scale * bias
   __m512 d;
   __m512 m;  // dmin
 };
@@ -175,10 +176,8 @@ inline void scales_6_bit(const uint8_t* p, Scales& s) {
   const __m512i a = line(p, 0), b = line(p, 1), c = line(p, 2), low6 = bytes(63), high2 = bytes(0x30);
   const __m512i sc[2] = {_mm512_and_si512(a, low6), or_masked(low_nibbles(c), _mm512_srli_epi16(a, 2), high2)};
   const __m512i mn[2] = {_mm512_and_si512(b, low6), or_masked(high_nibbles(c), _mm512_srli_epi16(b, 2), high2)};
-  for (uint32_t j = 0; j < 8; ++j) {
-    s.scale[j] = byte_of(sc[j / 4], j % 4);
-    s.pair[j] = byte_pair_of(mn[j / 4], j % 4, j % 4);
-  }
+  for (uint32_t j = 0; j < 8; ++j) s.scale[j] = byte_of(sc[j / 4], j % 4);
+  for (uint32_t p2 = 0; p2 < 4; ++p2) s.pair[p2] = byte_pair_of(mn[p2 / 2], p2 % 2 * 2, p2 % 2 * 2 + 1);
 }
 
 // Sub-block j of 32 from lines of nibbles in which two sub-blocks share a line.
@@ -293,8 +292,10 @@ struct Iq4Xs {
       const __m512i h = _mm512_and_si512(_mm512_srli_epi32(high, unsigned(2 * j)), _mm512_set1_epi32(3));
       const __m512i l = _mm512_and_si512(_mm512_srli_epi32(low, unsigned(4 * j)), _mm512_set1_epi32(15));
       s.scale[j] = _mm512_sub_epi32(_mm512_or_si512(l, _mm512_slli_epi32(h, 4)), _mm512_set1_epi32(32));
-      const __m512i bias = _mm512_slli_epi32(s.scale[j], 7);
-      s.pair[j] = _mm512_or_si512(_mm512_and_si512(bias, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(bias, 16));
+    }
+    for (int i = 0; i < 4; ++i) {  // times 128, the codes' bias
+      const __m512i even = _mm512_slli_epi32(s.scale[2 * i], 7), odd = _mm512_slli_epi32(s.scale[2 * i + 1], 7 + 16);
+      s.pair[i] = _mm512_mask_blend_epi16(0xaaaaaaaa, even, odd);
     }
   }
   template <int j>
