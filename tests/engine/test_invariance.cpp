@@ -8,6 +8,12 @@ namespace kvasir::testing {
 namespace {
 
 constexpr int64_t kTokens = 600;
+// Sanitizers make this 30 times slower and look for other faults: they see every fifth chunk size.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kChunkStep = 5;
+#else
+constexpr int64_t kChunkStep = 1;
+#endif
 constexpr const char* kModels[] = {"nano-qwen3_moe", "nano-qwen3_5_moe"};
 
 std::string path_of(const std::string& name) {
@@ -43,7 +49,7 @@ TEST_CASE("invariance: prefill by chunks of 1 to 64, 100, 128, 511 and 512 gives
     const auto tokens = tokens_of(kTokens, 1);
     const auto expected = model.all_logits(tokens, 1);
     std::vector<int64_t> chunks{100, 128, 511, 512};
-    for (int64_t c = 2; c <= 64; ++c) chunks.push_back(c);
+    for (int64_t c = 2; c <= 64; c += kChunkStep) chunks.push_back(c);
     for (const int64_t chunk : chunks) {
       INFO(name << ", chunks of " << chunk);
       REQUIRE(model.all_logits(tokens, chunk) == expected);
