@@ -6,8 +6,10 @@
 namespace kvasir {
 namespace {
 
-constexpr int64_t kFewRows = 2;   // rows that one thread prepares sooner than several
-constexpr int64_t kQueries = 64;  // queries of a task: enough that loading a tile of keys costs little
+constexpr int64_t kFewRows = 2;    // rows that one thread prepares sooner than several
+constexpr int64_t kQueries = 64;   // queries of a task: enough that loading a tile of keys costs little
+constexpr int64_t kManyRows = 64;  // a prompt rather than the next tokens of many sequences
+constexpr int64_t kLinePositions = 16;
 
 }  // namespace
 
@@ -75,7 +77,12 @@ bool AttentionBlock::forward(const AttentionWeights& w, const SequenceLayout::La
   matmuls_.add(w.k.first, rows, k, kv_cols);
   matmuls_.add(w.v.first, rows, k + max_rows_ * kv_cols, kv_cols);
   matmuls_.run();
-  compute_.each(n_rows, kFewRows, [&](int64_t row) { prepare(w, at, *row_slice_[size_t(row)], row); });
+  // Neighbouring positions lie in one cache line of the transposed keys: many rows go by sixteen, to one thread each.
+  const int64_t per_task = n_rows > kManyRows ? kLinePositions : 1;
+  compute_.each((n_rows + per_task - 1) / per_task, kFewRows, [&](int64_t task) {
+    for (int64_t row = task * per_task; row < std::min((task + 1) * per_task, n_rows); ++row)
+      prepare(w, at, *row_slice_[size_t(row)], row);
+  });
 
   task_begin_.clear();
   int64_t n_tasks = 0;
