@@ -1,0 +1,228 @@
+// kvasir-run inspect: what a GGUF file holds, and what decoding it costs.
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "apps/kvasir-run/commands.h"
+#include "apps/kvasir-run/terminal.h"
+#include "formats/gguf.h"
+
+namespace kvasir {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Flags {
+  std::string path;
+  bool json = false, metadata = false, tensors = false;
+};
+
+enum class Role { experts, shared_expert, attention, delta_net, router, norms, embedding, head, other };
+constexpr std::array kRoleNames = {"experts", "shared expert", "attention", "delta net", "router",
+                                   "norms",   "embedding",     "head",      "other"};
+
+// By the names that GGUF files use: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+Role role_of(std::string_view name) {
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (has("_exps.")) return Role::experts;
+  if (has("ffn_gate_inp")) return Role::router;
+  if (has("_shexp.")) return Role::shared_expert;
+  if (has("ssm_") || has("attn_qkv.") || has("attn_gate.")) return has("ssm_norm") ? Role::norms : Role::delta_net;
+  if (has("_norm.") || has("output_norm")) return Role::norms;
+  if (has("attn_")) return Role::attention;
+  if (has("token_embd")) return Role::embedding;
+  if (name.starts_with("output.")) return Role::head;
+  return Role::other;
+}
+
+std::string human(uint64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} kB", double(bytes) / 1e3);
+  if (bytes < 10'000'000'000) return fmt::format("{:.1f} MB", double(bytes) / 1e6);
+  return fmt::format("{:.2f} GB", double(bytes) / 1e9);
+}
+
+std::string shape(const GgufTensor& t) {
+  const std::array<int64_t, 3> dims = {t.view.n_cols, t.view.n_rows, t.view.n_matrices};
+  std::string text;
+  for (int i = 0; i < std::min(t.n_dims, 3); ++i) text += fmt::format("{}{}", i ? " x " : "", dims[size_t(i)]);
+  return text;
+}
+
+// What one file adds up to.
+struct Summary {
+  std::string architecture, name;
+  std::array<uint64_t, kRoleNames.size()> bytes{};
+  int64_t n_experts = 0, n_used = 0, n_expert_layers = 0;
+  uint64_t min_expert_bytes = 0, max_expert_bytes = 0;  // gate, up and down of one expert, over the layers
+  uint64_t read_per_token = 0;
+  bool tied_head = false;
+};
+
+int64_t hyper_parameter(const Gguf& g, std::string_view architecture, std::string_view key) {
+  const auto value = g.optional_integer(fmt::format("{}.{}", architecture, key), 0, INT64_MAX);
+  return value && *value ? **value : 0;
+}
+
+Summary summarise(const Gguf& g) {
+  Summary s;
+  s.architecture = g.string("general.architecture").value_or("unknown");
+  s.name = g.string("general.name").value_or("");
+  s.n_experts = hyper_parameter(g, s.architecture, "expert_count");
+  s.n_used = hyper_parameter(g, s.architecture, "expert_used_count");
+  s.tied_head = !g.find_tensor("output.weight");
+  std::map<std::string_view, uint64_t> expert_bytes;  // by "blk.N"
+  for (const auto& t : g.tensors()) {
+    const auto role = role_of(t.name);
+    s.bytes[size_t(role)] += uint64_t(t.view.bytes());
+    if (role != Role::experts || s.n_experts <= 0) continue;
+    const auto layer = t.name.substr(0, t.name.find('.', 4));
+    expert_bytes[layer] += uint64_t(t.view.bytes() / s.n_experts);
+  }
+  s.n_expert_layers = int64_t(expert_bytes.size());
+  uint64_t experts_read = 0;
+  for (const auto& [layer, bytes] : expert_bytes) {
+    s.min_expert_bytes = s.min_expert_bytes ? std::min(s.min_expert_bytes, bytes) : bytes;
+    s.max_expert_bytes = std::max(s.max_expert_bytes, bytes);
+    experts_read += bytes * uint64_t(s.n_used);
+  }
+  uint64_t all = 0;
+  for (const auto bytes : s.bytes) all += bytes;
+  const auto embedding = s.bytes[size_t(Role::embedding)];
+  // All but the embedding, of which one row is read (or all, where it is the head too), and the experts not chosen.
+  s.read_per_token = all - s.bytes[size_t(Role::experts)] - (s.tied_head ? 0 : embedding) + experts_read;
+  return s;
+}
+
+std::string element(const GgufArray& a, size_t i) {
+  if (!a.strings.empty()) return fmt::format("\"{}\"", a.strings[i]);
+  if (!a.reals.empty()) return fmt::format("{}", a.reals[i]);
+  return fmt::format("{}", int64_t(a.integers[i]));
+}
+
+// Control characters would play with the terminal; long text fills it.
+std::string printable(std::string_view text, size_t limit) {
+  std::string out;
+  for (const char c : text.substr(0, limit)) {
+    if (c == '\n')
+      out += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += '?';
+    else
+      out += c;
+  }
+  return text.size() > limit ? out + fmt::format(" ... ({} bytes)", text.size()) : out;
+}
+
+std::string value_text(const GgufValue& value) {
+  constexpr size_t kShown = 6, kText = 70;
+  if (const auto* u = std::get_if<uint64_t>(&value)) return fmt::format("{}", *u);
+  if (const auto* i = std::get_if<int64_t>(&value)) return fmt::format("{}", *i);
+  if (const auto* d = std::get_if<double>(&value)) return fmt::format("{:g}", *d);
+  if (const auto* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
+  if (const auto* s = std::get_if<std::string_view>(&value)) return printable(*s, kText);
+  const auto& a = std::get<GgufArray>(value);
+  std::string text = "[";
+  for (size_t i = 0; i < std::min(kShown, a.size()); ++i) text += (i ? ", " : "") + element(a, i);
+  return printable(text, kText) + (a.size() > kShown ? fmt::format(", ...] ({} elements)", a.size()) : "]");
+}
+
+std::string report_text(const Gguf& g, const Summary& s, const Flags& flags) {
+  const bool all = !flags.metadata && !flags.tensors;
+  std::string out = fmt::format("{}: GGUF version {}, {} file{}, {}\n", flags.path, g.version(), g.files().size(),
+                                g.files().size() == 1 ? "" : "s", human(g.file_bytes()));
+  if (all || flags.metadata) {
+    out += fmt::format("\nmetadata ({} keys)\n", g.entries().size());
+    for (const auto& e : g.entries()) out += fmt::format("  {:<46} {}\n", printable(e.key, 60), value_text(e.value));
+  }
+  if (all || flags.tensors) {
+    out += fmt::format("\ntensors ({})\n  {:<38} {:<7} {:<22} {:>14} {:>16}\n", g.tensors().size(), "name", "type",
+                       "shape", "bytes", "offset");
+    for (const auto& t : g.tensors())
+      out += fmt::format("  {:<38} {:<7} {:<22} {:>14} {:>16}\n", t.name, info(t.view.type).name, shape(t),
+                         t.view.bytes(), t.offset);
+  }
+  if (!all) return out;
+  out += "\nsize by role\n";
+  for (size_t i = 0; i < kRoleNames.size(); ++i)
+    if (s.bytes[i]) out += fmt::format("  {:<14} {:>10}\n", kRoleNames[i], human(s.bytes[i]));
+  if (s.n_expert_layers)
+    out += fmt::format("\nexperts: {} in each of {} layers, {} used per token; one is {}{}\n", s.n_experts,
+                       s.n_expert_layers, s.n_used, human(s.min_expert_bytes),
+                       s.max_expert_bytes == s.min_expert_bytes ? "" : " to " + human(s.max_expert_bytes));
+  out +=
+      fmt::format("{}decoding one token reads {} of weights\n", s.n_expert_layers ? "" : "\n", human(s.read_per_token));
+  return out;
+}
+
+Json to_json(const GgufValue& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, GgufArray>) {
+          if (!v.strings.empty()) return v.strings;
+          if (!v.reals.empty()) return v.reals;
+          Json list = Json::array();
+          for (const auto i : v.integers) list.push_back(int64_t(i));
+          return list;
+        } else {
+          return v;
+        }
+      },
+      value);
+}
+
+Json report_json(const Gguf& g, const Summary& s) {
+  Json metadata = Json::object(), tensors = Json::array(), roles = Json::object();
+  for (const auto& e : g.entries()) metadata[std::string(e.key)] = to_json(e.value);
+  for (const auto& t : g.tensors())
+    tensors.push_back({{"name", t.name},
+                       {"type", info(t.view.type).name},
+                       {"shape", {t.view.n_cols, t.view.n_rows, t.view.n_matrices}},
+                       {"bytes", t.view.bytes()},
+                       {"file", t.file},
+                       {"offset", t.offset}});
+  for (size_t i = 0; i < kRoleNames.size(); ++i) roles[kRoleNames[i]] = s.bytes[i];
+  return {{"version", g.version()},
+          {"files", g.files().size()},
+          {"file_bytes", g.file_bytes()},
+          {"architecture", s.architecture},
+          {"name", s.name},
+          {"bytes_by_role", roles},
+          {"experts",
+           {{"count", s.n_experts},
+            {"used", s.n_used},
+            {"layers", s.n_expert_layers},
+            {"min_bytes", s.min_expert_bytes},
+            {"max_bytes", s.max_expert_bytes}}},
+          {"weight_bytes_per_token", s.read_per_token},
+          {"metadata", metadata},
+          {"tensors", tensors}};
+}
+
+Expected<int> run(const Flags& flags) {
+  KV_TRY(const auto g, Gguf::open(flags.path));
+  const auto s = summarise(g);
+  put(flags.json ? report_json(g, s).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
+                 : report_text(g, s, flags));
+  return kExitFine;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("inspect", "Show what a GGUF file holds and what decoding it reads");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("file", flags->path, "GGUF file, or any part of a split one")->required();
+  command->add_flag("--metadata", flags->metadata, "only the metadata");
+  command->add_flag("--tensors", flags->tensors, "only the tensors");
+  command->add_flag("--json", flags->json, "print one JSON object, with whole arrays");
+  command->footer("Examples:\n  kvasir-run inspect model.gguf\n  kvasir-run inspect model-00001-of-00003.gguf --json");
+  command->callback([flags, &exit_code] {
+    const auto code = run(*flags);
+    exit_code = code ? *code : report(code.error());
+  });
+}
+
+}  // namespace kvasir
