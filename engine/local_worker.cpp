@@ -9,7 +9,8 @@ namespace kvasir {
 namespace {
 
 constexpr int32_t kShared = -1;
-constexpr int64_t kFewRows = 16;  // up to here a loop over rows costs less than sharing it
+constexpr int64_t kTaskOutputs = 131072;  // floats that gate and up each give in a task: 512 KiB, to stay in cache
+constexpr int64_t kFewRows = 16;          // up to here a loop over rows costs less than sharing it
 
 }  // namespace
 
@@ -162,16 +163,18 @@ void LocalWorker::gather(const ExpertBatch& batch) {
 }
 
 void LocalWorker::gate_up() {
-  int64_t n_bytes = 0;
-  for (const Group& g : groups_)
+  int64_t n_bytes = 0, most_rows = 0;
+  for (const Group& g : groups_) {
     n_bytes += g.gate.n_rows * (row_bytes(g.gate.type, g.gate.n_cols) + row_bytes(g.up.type, g.up.n_cols));
-  const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads());
+    most_rows = std::max(most_rows, g.n_rows);
+  }
+  const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads(), most_rows);
   tasks_.clear();
   for (const Group& g : groups_) {
     // Two matrices a row; with many activation rows less weight is more work, and their outputs should stay in cache.
     const int64_t per_row = row_bytes(g.gate.type, g.gate.n_cols) + row_bytes(g.up.type, g.up.n_cols);
     const int64_t n_rows = std::min(RowTasks::rows_for(task_bytes, per_row, compute_.cpu->row_group),
-                                    RowTasks::rows_for(32768, g.n_rows, compute_.cpu->row_group));
+                                    RowTasks::rows_for(kTaskOutputs, g.n_rows, compute_.cpu->row_group));
     tasks_.add(g.gate.n_rows, n_rows);
   }
   compute_.pool->run(tasks_.size(), [this](int64_t task, int thread) {
@@ -216,8 +219,8 @@ Expected<void> LocalWorker::down(const ExpertBatch& batch, float* shared_out, st
   int64_t bytes_per_row = 0;
   for (const Group& g : groups_) bytes_per_row += row_bytes(g.down.type, g.down.n_cols);
   const int64_t n_bytes = bytes_per_row * config_.n_embd;
-  int64_t n_rows = RowTasks::rows_for(RowTasks::task_bytes(n_bytes, compute_.pool->n_threads()), bytes_per_row,
-                                      compute_.cpu->row_group);
+  int64_t n_rows = RowTasks::rows_for(RowTasks::task_bytes(n_bytes, compute_.pool->n_threads(), batch.rows.n_rows),
+                                      bytes_per_row, compute_.cpu->row_group);
   // Many groups: at least some 64 rows, or each call would do too little.
   if (batch.rows.n_rows > 8) n_rows = std::max(n_rows, RowTasks::rows_for(64, 1, compute_.cpu->row_group));
   tasks_.clear();

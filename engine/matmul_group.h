@@ -20,13 +20,16 @@ class MatmulGroup {
   }
   // Computes what was added and forgets it.
   void run() {
-    int64_t n_bytes = 0;
-    for (const Job& job : jobs_) n_bytes += job.w.n_rows * row_bytes(job.w.type, job.w.n_cols);
-    const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads());
+    int64_t n_bytes = 0, n_act_rows = 0;
+    for (const Job& job : jobs_) {
+      n_bytes += job.w.n_rows * row_bytes(job.w.type, job.w.n_cols);
+      n_act_rows = std::max(n_act_rows, job.x.n_rows);
+    }
+    const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads(), n_act_rows);
     tasks_.clear();
     for (const Job& job : jobs_)
-      tasks_.add(job.w.n_rows, RowTasks::rows_for(job.x.n_rows > 8 ? task_bytes / 2 : task_bytes,
-                                                  row_bytes(job.w.type, job.w.n_cols), compute_.cpu->row_group));
+      tasks_.add(job.w.n_rows,
+                 RowTasks::rows_for(task_bytes, row_bytes(job.w.type, job.w.n_cols), compute_.cpu->row_group));
     compute_.pool->run(tasks_.size(), [this](int64_t task, int) {
       const auto piece = tasks_.at(task);
       const Job& job = jobs_[size_t(piece.job)];

@@ -34,9 +34,11 @@ class RowTasks {
   static int64_t rows_for(int64_t n_bytes, int64_t row_bytes, int64_t group) {
     return std::max(n_bytes / std::max<int64_t>(row_bytes, 1) / group, int64_t(1)) * group;
   }
-  // Bytes for a task when n_bytes are read by n_threads: eight tasks a thread at least, 256 KiB at most.
-  static int64_t task_bytes(int64_t n_bytes, int n_threads) {
-    return std::clamp<int64_t>(n_bytes / (8 * n_threads), 16 << 10, 256 << 10);
+  // Bytes for a task when n_threads read n_bytes of weights for n_act_rows rows: eight tasks a thread at least. One row
+  // reads at the memory's speed, where 256 KiB are long enough (3 us); many rows compute, and like fewer, larger calls
+  // (1 MiB: 5 % faster prefill).
+  static int64_t task_bytes(int64_t n_bytes, int n_threads, int64_t n_act_rows) {
+    return std::clamp<int64_t>(n_bytes / (8 * n_threads), 16 << 10, n_act_rows > 8 ? 1 << 20 : 256 << 10);
   }
 
  private:
