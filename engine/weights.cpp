@@ -2,6 +2,9 @@
 #include "engine/weights.h"
 
 #include <algorithm>
+#include <charconv>
+#include <set>
+#include <unistd.h>
 
 #include "engine/tensor_table.h"
 #include "kernels/dequantize.h"
@@ -32,6 +35,18 @@ class Check final : public TensorVisitor {
     find(name, n_rows, n_cols, 1);
   }
 
+  // Tensors that the architecture does not have: a bias or a scale that is passed over would make answers wrong in
+  // silence. Blocks behind the decoder's own (prediction of further tokens) may hold anything.
+  void refuse_unknown(int64_t n_layers) {
+    for (const GgufTensor& t : gguf_.tensors()) {
+      int64_t layer = -1;
+      if (t.name.starts_with("blk.")) std::from_chars(t.name.data() + 4, t.name.data() + t.name.size(), layer);
+      if (layer >= n_layers || found_.contains(t.name)) continue;
+      if (faults_.empty()) code_ = ErrorCode::unsupported;
+      faults_.push_back(fmt::format("tensor {} is not known to this architecture", t.name));
+    }
+  }
+
   // One error for all that is wrong.
   Expected<void> result() const {
     if (faults_.empty()) return {};
@@ -47,6 +62,7 @@ class Check final : public TensorVisitor {
 
  private:
   std::optional<TensorView> find(const std::string& name, int64_t n_rows, int64_t n_cols, int64_t n_matrices) {
+    if (const auto* tensor = gguf_.find_tensor(name)) found_.insert(tensor->name);
     auto view = gguf_.tensor(name, n_cols, n_rows, n_matrices);
     if (view) return *view;
     if (faults_.empty()) code_ = view.error().code;
@@ -55,6 +71,7 @@ class Check final : public TensorVisitor {
   }
   const Gguf& gguf_;
   const CpuBackend& backend_;
+  std::set<std::string_view> found_;
   std::vector<std::string> faults_;
   ErrorCode code_ = ErrorCode::not_found;
   uint64_t total_ = 0, packed_ = 0;
@@ -156,7 +173,13 @@ Expected<ModelWeights> ModelWeights::load(const Gguf& gguf, const ModelConfig& c
   const bool tied = gguf.find_tensor("output.weight") == nullptr;
   Check check(gguf, *options.backend);
   visit_tensors(config, tied, w, check);
+  check.refuse_unknown(config.n_layers);
   KV_TRY_VOID(check.result());
+  // The mapping itself would succeed, and the system would end the program half way.
+  const uint64_t machine = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
+  if (check.packed() > machine)
+    return fail(ErrorCode::limit, "the packed weights take {} MB, this machine has {} MB of memory",
+                check.packed() >> 20, machine >> 20);
   KV_TRY(w.packed, Memory::reserve(check.packed(), Memory::Pages::huge, "packed weights"));
   Pack pack(gguf, pool, options, check.total(), w.packed);
   visit_tensors(config, tied, w, pack);

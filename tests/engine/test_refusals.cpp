@@ -98,6 +98,17 @@ TEST_CASE("loading: a dense file of a known architecture names the expert tensor
   refused(load_edited("qwen3moe", edit), ErrorCode::not_found, edit.drop_tensors);
 }
 
+TEST_CASE("loading: a tensor that the architecture does not have is refused, not passed over") {
+  const auto bias = changed(tiny("qwen3moe"), "blk.0.attn_norm.weight", [](auto&) {});
+  GgufEdit edit;
+  for (const char* name : {"blk.0.attn_q.bias", "rope_freqs.weight"}) {
+    edit.set_tensors = {{name, bias.view}};
+    refused(load_edited("qwen3moe", edit), ErrorCode::unsupported, {name});
+  }
+  edit.set_tensors = {{"blk.2.nextn.eh_proj.weight", bias.view}};
+  REQUIRE(load_edited("qwen3moe", edit).message.empty());
+}
+
 TEST_CASE("loading: a misshapen tensor is named with both shapes") {
   const auto change = changed(tiny("qwen3moe"), "blk.1.ffn_up_exps.weight", [](auto&) {});
   GgufEdit edit;
