@@ -5,5 +5,6 @@
 namespace kvasir {
 
 const CpuBackend& avx512_backend();
+const CpuBackend& avx2_backend();
 
 }  // namespace kvasir
