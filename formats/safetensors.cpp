@@ -69,6 +69,58 @@ struct Range {
   std::string name;
 };
 
+// One entry of the header: its tensor, inside the n_data bytes at data, and where it lies there.
+Expected<SafetensorsTensor> parse_tensor(const std::string& path, const std::string& name, const Json& entry,
+                                         const std::byte* data, uint64_t n_data, Range& range) {
+  const auto bad = [&](std::string_view what) {
+    return fail(ErrorCode::malformed, "{}: tensor \"{}\": {}", path, name, what);
+  };
+  if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() || !entry.contains("shape") ||
+      !entry.contains("data_offsets"))
+    return bad("dtype, shape and data_offsets are expected");
+  SafetensorsTensor t;
+  t.dtype = entry["dtype"].get<std::string>();
+  const auto shape = unsigned_list(entry["shape"]);
+  if (!shape) return bad("the shape is no list of whole numbers from 0");
+  const auto offsets = unsigned_list(entry["data_offsets"]);
+  if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1] || (*offsets)[1] > n_data)
+    return bad(fmt::format("data_offsets are not two rising numbers within the {} bytes of data", n_data));
+  range = {(*offsets)[0], (*offsets)[1], name};
+  auto bytes = std::optional(type_bytes(t.dtype));
+  if (*bytes == 0) return bad(fmt::format("type \"{}\" is unknown", t.dtype));
+  for (const auto d : *shape) bytes = bytes ? checked_mul(*bytes, d) : bytes;
+  if (!bytes || *bytes != range.end - range.begin)
+    return bad(fmt::format("shape and type do not fill its {} bytes", range.end - range.begin));
+  t.shape = *shape;
+  t.data = data + range.begin;
+  t.n_bytes = *bytes;
+  return t;
+}
+
+// The ranges fill [0, n_data), each beginning where the one before ended.
+Expected<void> check_tiling(const std::string& path, std::vector<Range> ranges, uint64_t n_data) {
+  std::ranges::sort(ranges, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
+  uint64_t at = 0;
+  for (const auto& r : ranges) {
+    if (r.begin != at)
+      return fail(ErrorCode::malformed, "{}: tensor \"{}\" begins at byte {} of the data; {} is expected (tensors {})",
+                  path, r.name, r.begin, at, r.begin < at ? "overlap" : "leave a hole");
+    at = r.end;
+  }
+  if (at != n_data) return fail(ErrorCode::malformed, "{}: {} bytes follow the last tensor", path, n_data - at);
+  return {};
+}
+
+Expected<std::map<std::string, std::string>> parse_metadata(const std::string& path, const Json& entry) {
+  if (!entry.is_object()) return fail(ErrorCode::malformed, "{}: __metadata__ is no object", path);
+  std::map<std::string, std::string> metadata;
+  for (auto item = entry.begin(); item != entry.end(); ++item) {
+    if (!item->is_string()) return fail(ErrorCode::malformed, "{}: metadata \"{}\" is no string", path, item.key());
+    metadata[item.key()] = item->get<std::string>();
+  }
+  return metadata;
+}
+
 }  // namespace
 
 Expected<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
@@ -88,49 +140,17 @@ Expected<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   KV_TRY(const auto header, parse_header(path, {text, header_bytes}));
 
   const auto* data = file.file_.data() + 8 + header_bytes;
-  const uint64_t data_bytes = size - 8 - header_bytes;
+  const uint64_t n_data = size - 8 - header_bytes;
   std::vector<Range> ranges;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") {
-      for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) return fail(ErrorCode::malformed, "{}: metadata \"{}\" is no string", path, key);
-        file.metadata_[key] = value.get<std::string>();
-      }
+  for (auto item = header.begin(); item != header.end(); ++item) {
+    if (item.key() == "__metadata__") {
+      KV_TRY(file.metadata_, parse_metadata(path, *item));
       continue;
     }
-    const auto bad = [&](std::string_view what) {
-      return fail(ErrorCode::malformed, "{}: tensor \"{}\": {}", path, name, what);
-    };
-    if (!entry.is_object() || !entry.contains("dtype") || !entry["dtype"].is_string() || !entry.contains("shape") ||
-        !entry.contains("data_offsets"))
-      return bad("dtype, shape and data_offsets are expected");
-    SafetensorsTensor t;
-    t.dtype = entry["dtype"].get<std::string>();
-    const auto shape = unsigned_list(entry["shape"]);
-    const auto offsets = unsigned_list(entry["data_offsets"]);
-    if (!shape) return bad("the shape is no list of whole numbers from 0");
-    if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1] || (*offsets)[1] > data_bytes)
-      return bad(fmt::format("data_offsets are not two rising numbers within the {} bytes of data", data_bytes));
-    auto bytes = std::optional(type_bytes(t.dtype));
-    if (*bytes == 0) return bad(fmt::format("type \"{}\" is unknown", t.dtype));
-    for (const auto d : *shape) bytes = bytes ? checked_mul(*bytes, d) : bytes;
-    if (!bytes || *bytes != (*offsets)[1] - (*offsets)[0])
-      return bad(fmt::format("shape and type do not fill its {} bytes", (*offsets)[1] - (*offsets)[0]));
-    t.shape = *shape;
-    t.data = data + (*offsets)[0];
-    t.n_bytes = *bytes;
-    ranges.push_back({(*offsets)[0], (*offsets)[1], name});
-    file.tensors_.emplace(name, std::move(t));
+    KV_TRY(auto tensor, parse_tensor(path, item.key(), *item, data, n_data, ranges.emplace_back()));
+    file.tensors_.emplace(item.key(), std::move(tensor));
   }
-  std::ranges::sort(ranges, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
-  uint64_t at = 0;
-  for (const auto& r : ranges) {
-    if (r.begin != at)
-      return fail(ErrorCode::malformed, "{}: tensor \"{}\" begins at byte {} of the data; {} is expected (tensors {})",
-                  path, r.name, r.begin, at, r.begin < at ? "overlap" : "leave a hole");
-    at = r.end;
-  }
-  if (at != data_bytes) return fail(ErrorCode::malformed, "{}: {} bytes follow the last tensor", path, data_bytes - at);
+  KV_TRY_VOID(check_tiling(path, std::move(ranges), n_data));
   return file;
 }
 
