@@ -32,9 +32,9 @@ struct WeightBytes {
 class Sequence {
  public:
   ~Sequence();
-  int64_t n_tokens() const;   // positions filled
-  int64_t capacity() const;   // positions in all
-  void clear();               // back to position 0, with nothing of the past left
+  int64_t n_tokens() const;  // positions filled
+  int64_t capacity() const;  // positions in all
+  void clear();              // back to position 0, with nothing of the past left
 
   struct Impl;  // engine/sequence.h; the engine's own parts use it
 
@@ -46,8 +46,8 @@ class Sequence {
 
 // Some tokens to add to one sequence in a forward pass.
 struct SequenceTokens {
-  Sequence* sequence = nullptr;          // each sequence at most once per call
-  std::span<const int32_t> tokens;       // at least 1
+  Sequence* sequence = nullptr;     // each sequence at most once per call
+  std::span<const int32_t> tokens;  // at least 1
   enum class Logits { none, last, all } logits = Logits::last;
 };
 
@@ -61,8 +61,8 @@ struct MoeTrace {
   const float* output = nullptr;     // [n_rows][n_embd], with the shared expert
 };
 
-// Logits of a sequence have the same bytes for any thread count, any cut of its tokens into calls, alone or with others.
-// One forward at a time per model.
+// Logits of a sequence have the same bytes for any thread count, any cut of its tokens into calls, alone or with
+// others. One forward at a time per model.
 class Model {
  public:
   // gguf and pool are borrowed for the model's life. Fails naming each missing or misshapen tensor.
