@@ -1,35 +1,13 @@
 // Matrix product for types with blocks of 256: sub-blocks are dotted and scaled as integers, then one f32 term per
 // block, row and activation row.
-#include <utility>
-
 #include "core/error.h"
 #include "kernels/x86/avx512_dot.h"
 #include "kernels/x86/avx512_ops.h"
+#include "kernels/x86/avx512_terms.h"
 #include "kernels/x86/avx512_types.h"
 
 namespace kvasir::avx512 {
 namespace {
-
-// Calls body(integral_constant j) for j = 0 ... 7: sub-blocks of 32.
-template <class Body>
-inline void for_sub_blocks(Body body) {
-  [&]<int... j>(std::integer_sequence<int, j...>) {
-    (body(std::integral_constant<int, j>()), ...);
-  }
-  (std::make_integer_sequence<int, 8>());
-}
-
-// The block's term from its integer sums.
-template <class Type>
-inline __m512 term(const Scales& s, float dx, __m512i isum, __m512i pairs) {
-  const __m512 x = _mm512_set1_ps(dx);
-  if constexpr (Type::kMin) {
-    const __m512 t = _mm512_mul_ps(_mm512_mul_ps(s.d, x), _mm512_cvtepi32_ps(isum));
-    return _mm512_sub_ps(t, _mm512_mul_ps(_mm512_mul_ps(s.m, x), _mm512_cvtepi32_ps(pairs)));
-  } else {
-    return _mm512_mul_ps(_mm512_mul_ps(s.d, x), _mm512_cvtepi32_ps(_mm512_sub_epi32(isum, pairs)));
-  }
-}
 
 // The scaled sum of sub-block j of 32 from those of its two halves.
 template <class Type, int j>

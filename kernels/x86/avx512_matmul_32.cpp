@@ -2,29 +2,11 @@
 #include "core/error.h"
 #include "kernels/x86/avx512_dot.h"
 #include "kernels/x86/avx512_ops.h"
+#include "kernels/x86/avx512_terms.h"
 #include "kernels/x86/avx512_types.h"
 
 namespace kvasir::avx512 {
 namespace {
-
-// The block's term from its integer sum; s is the sum of its activation codes.
-template <class Type>
-inline __m512 term(__m512 d, [[maybe_unused]] __m512 m, float dx, __m512i isum, [[maybe_unused]] int s) {
-  const __m512 x = _mm512_set1_ps(dx);
-  const __m512 t = _mm512_mul_ps(_mm512_mul_ps(d, x), _mm512_cvtepi32_ps(isum));
-  if constexpr (!Type::kMin)
-    return t;
-  else
-    return _mm512_add_ps(t, _mm512_mul_ps(_mm512_mul_ps(m, x), _mm512_set1_ps(float(s))));
-}
-
-template <class Type>
-inline __m512 minima(const uint8_t* p) {
-  if constexpr (Type::kMin)
-    return Type::m(p);
-  else
-    return _mm512_setzero_ps();
-}
 
 template <class Type>
 struct Kernel {

@@ -4,6 +4,7 @@
 
 namespace kvasir {
 
+const CpuBackend& amx_backend();
 const CpuBackend& avx512_backend();
 const CpuBackend& avx2_backend();
 

@@ -10,6 +10,7 @@ namespace kvasir {
 
 std::span<const BackendChoice> x86_backends() {
   static const std::array choices = {
+      BackendChoice{&amx_backend(), x86::missing_for_amx()},
       BackendChoice{&avx512_backend(), x86::missing_for_avx512()},
       BackendChoice{&avx2_backend(), x86::missing_for_avx2()},
   };

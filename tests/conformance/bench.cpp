@@ -142,11 +142,12 @@ std::vector<QuantType> chosen_types(const Options& o) {
   return all;
 }
 
-// All that run here but the reference, whose speed is nobody's concern, or the one that is asked for.
+// All of this build that run here but the reference, whose speed is nobody's concern, or the one that is asked for.
 std::vector<const CpuBackend*> chosen_backends(const Options& o) {
   std::vector<const CpuBackend*> chosen;
   for (const auto& [backend, missing] : tested_backends())
-    if (missing.empty() && (o.backend.empty() ? backend->name != "reference" : backend->name == o.backend))
+    if (missing.empty() &&
+        (o.backend.empty() ? backend->name != "reference" && backend->name != "amx-model" : backend->name == o.backend))
       chosen.push_back(backend);
   return chosen;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "core/error.h"
 #include "kernels/reference/reference.h"
 
 namespace kvasir::conformance {
@@ -16,7 +17,7 @@ BackendWeights::BackendWeights(const CpuBackend& backend, const TensorView& matr
   if (n_bytes == 0) return;
   const int64_t group = backend.row_group;
   const int64_t n_groups = (matrix.n_rows + group - 1) / group;
-  REQUIRE(n_bytes <= n_groups * group * row_bytes(matrix.type, matrix.n_cols));
+  KV_CHECK(n_bytes <= n_groups * group * row_bytes(matrix.type, matrix.n_cols), "packing makes a matrix larger");
   packed_.emplace(n_bytes, 64);
   // Group by group from the last to the first: any disjoint ranges in any order make the whole.
   for (int64_t g = n_groups - 1; g >= 0; --g)

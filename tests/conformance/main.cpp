@@ -1,9 +1,12 @@
 // test_conformance: the suite for each backend, --which and --bench. See --help-conformance.
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
-#include <cstdio>
+#include <fmt/format.h>
 #include <string>
 
+#ifdef KVASIR_HAVE_X86
+#include "tests/conformance/amx_model_backend.h"
+#endif
 #include "tests/conformance/bench.h"
 #include "tests/conformance/suite.h"
 #include "tests/conformance/which.h"
@@ -25,49 +28,64 @@ constexpr const char* kUsage =
 // One test for one backend, as Catch2 wants to call it.
 class Invoker final : public Catch::ITestInvoker {
  public:
-  Invoker(BackendChoice choice, void (*body)(const CpuBackend&)) : choice_(choice), body_(body) {}
+  Invoker(const CpuBackend& backend, void (*body)(const CpuBackend&)) : backend_(backend), body_(body) {}
+  void invoke() const override { body_(backend_); }
+
+ private:
+  const CpuBackend& backend_;
+  void (*body_)(const CpuBackend&);
+};
+
+// Stands for all tests of a backend that cannot run here. ctest counts what prints this as skipped.
+class Skip final : public Catch::ITestInvoker {
+ public:
+  explicit Skip(BackendChoice choice) : choice_(choice) {}
   void invoke() const override {
-    if (choice_.missing.empty()) return body_(*choice_.backend);
-    // ctest counts a test that prints this as skipped.
-    std::printf("conformance: skipped, backend %s cannot run here: %s\n", std::string(choice_.backend->name).c_str(),
-                std::string(choice_.missing).c_str());
+    fmt::print("conformance: skipped, backend {} cannot run here: {}\n", choice_.backend->name, choice_.missing);
     SUCCEED("skipped");
   }
 
  private:
   BackendChoice choice_;
-  void (*body_)(const CpuBackend&);
 };
 
-void register_tests(std::span<const BackendTest> tests) {
-  for (const BackendChoice& choice : tested_backends())
-    for (const BackendTest& test : tests) {
-      const std::string sentence = fmt::format("{}: {}", choice.backend->name, test.sentence);
-      const std::string tag = fmt::format("[{}]", choice.backend->name);
-      // What TEST_CASE does, with a name made at run time.
-      Catch::AutoReg(new Invoker(choice, test.body), CATCH_INTERNAL_LINEINFO, Catch::StringRef(),
-                     Catch::NameAndTags(sentence, tag));
+// What TEST_CASE does, with a name made at run time. Catch2 owns the invoker.
+void register_test(Catch::ITestInvoker* invoker, std::string_view backend, std::string_view sentence) {
+  const std::string name = fmt::format("{}: {}", backend, sentence), tag = fmt::format("[{}]", backend);
+  Catch::AutoReg(invoker, CATCH_INTERNAL_LINEINFO, Catch::StringRef(), Catch::NameAndTags(name, tag));
+}
+
+void register_tests() {
+  for (const BackendChoice& choice : tested_backends()) {
+    const CpuBackend& backend = *choice.backend;
+    if (!choice.missing.empty()) {
+      register_test(new Skip(choice), backend.name, "the whole suite");
+      continue;
     }
+    for (const auto tests : {activation_tests(), vector_tests(), adversarial_tests(), matmul_tests()})
+      for (const BackendTest& test : tests) register_test(new Invoker(backend, test.body), backend.name, test.sentence);
+  }
 }
 
 }  // namespace
 
 std::vector<BackendChoice> tested_backends() {
-  return {cpu_backends().begin(), cpu_backends().end()};
+  std::vector<BackendChoice> all(cpu_backends().begin(), cpu_backends().end());
+#ifdef KVASIR_HAVE_X86
+  all.push_back(amx_model_backend());
+#endif
+  return all;
 }
 
 int run(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (first == "--help-conformance") {
-    std::fputs(kUsage, stdout);
+    fmt::print("{}", kUsage);
     return 0;
   }
   if (first == "--which") return which();
   if (first == "--bench") return bench(std::span(argv + 2, size_t(argc) - 2));
-  register_tests(activation_tests());
-  register_tests(vector_tests());
-  register_tests(adversarial_tests());
-  register_tests(matmul_tests());
+  register_tests();
   return Catch::Session().run(argc, argv);
 }
 
