@@ -115,7 +115,9 @@ Expected<Generation> generate(Model& model, Sequence& sequence, const Tokenizer&
     KV_TRY_VOID(model.forward({&entry, 1}, logits));
   }
   g.decode_s = seconds_since(decode_start);
-  show(stop.push(decoder.finish()) + stop.finish());
+  std::string rest = stop.push(decoder.finish());
+  rest += stop.finish();
+  if (!rest.empty()) show(std::move(rest));
   return g;
 }
 
