@@ -12,7 +12,9 @@ std::atomic<int64_t> n_allocations{0};
 
 }  // namespace
 
-// The whole program's, so that allocations of every library in it are seen.
+// The whole program's, so that allocations of every library in it are seen. Sanitizers have an operator new of their
+// own, and the counter then stays at 0.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(size_t n) {
   n_allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* p = std::malloc(n ? n : 1)) return p;
@@ -24,6 +26,7 @@ void operator delete(void* p) noexcept {
 void operator delete(void* p, size_t) noexcept {
   std::free(p);
 }
+#endif
 
 namespace kvasir::testing {
 
