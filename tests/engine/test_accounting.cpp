@@ -64,6 +64,12 @@ TEST_CASE("accounting: packed weights are never larger than the file's, but for 
 }
 
 TEST_CASE("accounting: a forward pass allocates nothing, for one token or a whole prompt") {
+  const int64_t at_start = n_allocations.load();
+  ::operator delete(::operator new(1));
+  if (n_allocations.load() == at_start) {
+    WARN("skipped: a sanitizer's operator new counts nothing");
+    return;
+  }
   for (const std::string name : {"nano-qwen3_moe", "nano-qwen3_5_moe"}) {
     TestModel model(data_path("nano/" + name + "/" + name + "-q4_k_m.gguf"));
     const auto s = model.sequence();
