@@ -96,6 +96,7 @@ void add_generate(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_option("--stop", flags->options.stop, "end before this text; repeatable")
       ->take_all()
+      ->allow_extra_args(false)
       ->check([](const std::string& s) {
         return s.empty() ? std::string("a stop string cannot be empty") : std::string();
       });

@@ -55,7 +55,8 @@ void SamplerFlags::add_to(CLI::App& command) {
   add("--seed", c.seed, "the same seed gives the same text");
   command.add_option("--logit-bias", bias, "ID=VALUE: add to a token's logit; -inf bans it; repeatable")
       ->group("Sampling")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 Expected<Sampler> SamplerFlags::sampler(int64_t n_vocab) const {
