@@ -290,13 +290,5 @@ void matmul(const Weights& w, int64_t row_begin, int64_t row_end, const ActRows&
   }
 }
 
-// The avx512 table with this matmul.
-template <class Tiles>
-CpuBackend backend_over(std::string_view name, CpuBackend avx512) {
-  avx512.name = name;
-  avx512.matmul = matmul<Tiles>;
-  return avx512;
-}
-
 }  // namespace
 }  // namespace kvasir::amx
