@@ -58,9 +58,18 @@ uint32_t largest(__m256i v) {
 // Magnitudes order as integers, with infinity and then NaN above all that is finite.
 constexpr uint32_t kInfinityBits = 0x7f800000;
 
-// The first n < 8 lanes.
-__m256i lane_mask(int64_t n) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(int(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+// The last n < 8 values of a row, the other lanes 0. By copying: masked moves at the end of a page are slow on some
+// CPUs, and qemu faults on them.
+__m256 load_rest(const float* x, int64_t n) {
+  alignas(32) float lanes[8] = {};
+  std::memcpy(lanes, x, size_t(n) * sizeof *x);
+  return _mm256_load_ps(lanes);
+}
+
+void store_rest(float* out, int64_t n, __m256 v) {
+  alignas(32) float lanes[8];
+  _mm256_store_ps(lanes, v);
+  std::memcpy(out, lanes, size_t(n) * sizeof *out);
 }
 
 // 32 codes from 32 activations. cvtps rounds half to even, as MXCSR has it; packs saturates above at 127.
@@ -151,8 +160,7 @@ bool flush_f32(const float* x, int64_t n, float* out) {
   __m256i most = _mm256_setzero_si256();
   int64_t i = 0;
   for (; i + 8 <= n; i += 8) _mm256_storeu_ps(out + i, flush(_mm256_loadu_ps(x + i), most));
-  const __m256i rest = lane_mask(n - i);
-  _mm256_maskstore_ps(out + i, rest, flush(_mm256_maskload_ps(x + i, rest), most));
+  if (i < n) store_rest(out + i, n - i, flush(load_rest(x + i, n - i), most));
   return largest(most) < kInfinityBits;
 }
 
@@ -160,9 +168,9 @@ void silu_mul(const float* gate, const float* up, int64_t n, float* h) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(h + i, _mm256_mul_ps(silu(_mm256_loadu_ps(gate + i)), _mm256_loadu_ps(up + i)));
-  const __m256i rest = lane_mask(n - i);
-  const __m256 g = _mm256_maskload_ps(gate + i, rest), u = _mm256_maskload_ps(up + i, rest);
-  _mm256_maskstore_ps(h + i, rest, _mm256_mul_ps(silu(g), u));
+  if (i == n) return;
+  const __m256 g = load_rest(gate + i, n - i), u = load_rest(up + i, n - i);
+  store_rest(h + i, n - i, _mm256_mul_ps(silu(g), u));
 }
 
 bool add_fixed(float weight, const float* y, int64_t n, int64_t* sums) {
@@ -172,7 +180,7 @@ bool add_fixed(float weight, const float* y, int64_t n, int64_t* sums) {
   if (i == n) return true;
   int64_t rest[8] = {};
   std::memcpy(rest, sums + i, size_t(n - i) * sizeof *sums);
-  if (!add_eight(all(weight), _mm256_maskload_ps(y + i, lane_mask(n - i)), rest)) return false;
+  if (!add_eight(all(weight), load_rest(y + i, n - i), rest)) return false;
   std::memcpy(sums + i, rest, size_t(n - i) * sizeof *sums);
   return true;
 }
