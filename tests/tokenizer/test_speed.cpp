@@ -31,14 +31,15 @@ std::string mixed_text() {
   std::string part = read_file(KVASIR_SOURCE_DIR "/models/kvasir-tiny/README.md") +
                      read_file(KVASIR_SOURCE_DIR "/engine/tokenizer/pretokenizer.cpp");
   for (const GoldenRow& row : golden_rows("qwen3")) {
-    if (row.text.size() < 500) part += utf8_repaired(row.text) + "\n";
+    // emoji-15 is younger than PCRE2's Unicode, which would split it otherwise.
+    if (row.text.size() < 500 && row.id != "emoji-15") part += utf8_repaired(row.text) + "\n";
   }
   std::string text;
   while (text.size() < n_bytes) text += part;
   return text;
 }
 
-TEST_CASE("speed: every pattern splits mixed text as PCRE2 with JIT does, and faster") {
+TEST_CASE("speed: every pattern splits mixed text as PCRE2 with JIT does") {
   const CharacterClasses classes;
   const std::string text = mixed_text();
   const double megabytes = static_cast<double>(text.size()) / 1e6;
@@ -53,7 +54,7 @@ TEST_CASE("speed: every pattern splits mixed text as PCRE2 with JIT does, and fa
     const double theirs = seconds_of([&] { expected = oracle.split(text); });
     std::printf("%-12s %7zu pieces  %6.0f MB/s  PCRE2 %5.0f MB/s\n", kind.name, ends.size(), megabytes / ours,
                 megabytes / theirs);
-    CHECK(ends.size() > text.size() / 20);
+    CHECK((ends == expected));  // in brackets: a failure shall not print megabytes
   }
 }
 
