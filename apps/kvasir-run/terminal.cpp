@@ -2,6 +2,7 @@
 #include "apps/kvasir-run/terminal.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
@@ -49,7 +50,12 @@ void warn(std::string_view message) {
 }
 
 bool put(std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  while (!text.empty()) {
+    const auto n = write(STDOUT_FILENO, text.data(), text.size());
+    if (n > 0) text.remove_prefix(size_t(n));
+    else if (errno != EINTR) return false;  // Ctrl-C interrupts a write; that is no reason to lose text
+  }
+  return true;
 }
 
 InterruptGuard::InterruptGuard() {
