@@ -7,7 +7,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config catch2 libcli11-dev libexpected-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev
        libedit-dev)
-tests=(clang libclang-rt-14-dev libpcre2-dev python3 python3-numpy npm g++-aarch64-linux-gnu libc6-dev-arm64-cross
+tests=(clang clang-format libclang-rt-14-dev libpcre2-dev python3 python3-numpy npm g++-aarch64-linux-gnu libc6-dev-arm64-cross
        qemu-user git)
 
 usage="usage: scripts/setup.sh [--tests]"
@@ -27,7 +27,7 @@ fi
 # A package counts as present if it is installed, or if the command that it is wanted for came from somewhere else.
 present() {
   case "$1" in
-    npm | git | cmake | clang) command -v "$1" >/dev/null && return 0 ;;
+    npm | git | cmake | clang | clang-format) command -v "$1" >/dev/null && return 0 ;;
   esac
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }

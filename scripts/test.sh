@@ -48,6 +48,9 @@ run_tests() {
   skipped=$((skipped + $(grep -cE '\*\*\*Skipped' "$log" || true)))
 }
 
+step "format"
+git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
+
 build release
 run_tests release
 if [ $quick = 0 ]; then

@@ -52,8 +52,10 @@ void warn(std::string_view message) {
 bool put(std::string_view text) {
   while (!text.empty()) {
     const auto n = write(STDOUT_FILENO, text.data(), text.size());
-    if (n > 0) text.remove_prefix(size_t(n));
-    else if (errno != EINTR) return false;  // Ctrl-C interrupts a write; that is no reason to lose text
+    if (n > 0)
+      text.remove_prefix(size_t(n));
+    else if (errno != EINTR)
+      return false;  // Ctrl-C interrupts a write; that is no reason to lose text
   }
   return true;
 }
