@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <sched.h>
+#include <unistd.h>
 
 #include "apps/kvasir-run/terminal.h"
 #include "core/clock.h"
@@ -82,6 +83,7 @@ void PromptFlags::add_to(CLI::App& command) {
 
 Expected<std::string> PromptFlags::read() const {
   if (text_option->count() > 0) return text;
+  if (file.empty() && isatty(STDIN_FILENO)) warn("type the prompt; Ctrl-D ends it");
   return read_text(file.empty() ? "-" : file);
 }
 
@@ -110,6 +112,9 @@ Expected<Session> open_session(const ModelFlags& flags) {
   KV_TRY(auto tokenizer, Tokenizer::load(*s.gguf));
   for (const auto& w : tokenizer.warnings()) warn(w);
   s.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  if (flags.n_context > config.n_context)
+    warn(fmt::format("--ctx {}: the model was made for {} positions; text beyond them may be nonsense", flags.n_context,
+                     config.n_context));
   s.pool = std::make_unique<ThreadPool>(flags.n_threads);
   Progress progress("loading");
   LoadOptions options;
