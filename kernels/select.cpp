@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/admission.h"
 #include "kernels/reference/reference.h"
 #ifdef KVASIR_HAVE_X86
 #include "kernels/x86/x86.h"
@@ -31,22 +32,27 @@ std::span<const BackendChoice> cpu_backends() {
   return choices;
 }
 
-Expected<const CpuBackend*> select_cpu_backend(std::string_view name) {
+Expected<const CpuBackend*> select_cpu_backend(std::string_view name, std::vector<std::string>* rejected) {
   std::string there;
   for (const auto& c : cpu_backends()) {
-    if (name.empty() ? c.missing.empty() : c.backend->name == name) {
-      if (c.missing.empty()) return c.backend;
+    there += fmt::format("{}{}", there.empty() ? "" : ", ", c.backend->name);
+    if (name.empty() ? !c.missing.empty() : c.backend->name != name) continue;
+    if (!c.missing.empty())
       return fail(ErrorCode::unsupported, "backend {} cannot run here: {}; leave KVASIR_BACKEND unset to choose", name,
                   c.missing);
-    }
-    there += fmt::format("{}{}", there.empty() ? "" : ", ", c.backend->name);
+    const auto fault = admission_fault(*c.backend);
+    if (fault.empty()) return c.backend;
+    const auto why = fmt::format("backend {} is not used: on this machine {} has other bytes than the reference",
+                                 c.backend->name, fault);
+    if (!name.empty()) return fail(ErrorCode::unsupported, "{}", why);
+    if (rejected) rejected->push_back(why);
   }
   return fail(ErrorCode::invalid_argument, "no backend is called \"{}\"; this build has {}", name, there);
 }
 
-Expected<const CpuBackend*> select_cpu_backend_from_environment() {
+Expected<const CpuBackend*> select_cpu_backend_from_environment(std::vector<std::string>* rejected) {
   const char* name = std::getenv("KVASIR_BACKEND");
-  return select_cpu_backend(name ? name : "");
+  return select_cpu_backend(name ? name : "", rejected);
 }
 
 }  // namespace kvasir

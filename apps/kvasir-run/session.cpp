@@ -104,7 +104,9 @@ Expected<Session> open_session(const ModelFlags& flags) {
   const auto start = Clock::now();
   Session s;
   s.path = flags.path;
-  KV_TRY(const auto* backend, select_cpu_backend_from_environment());
+  std::vector<std::string> rejected;
+  KV_TRY(const auto* backend, select_cpu_backend_from_environment(&rejected));
+  for (const auto& r : rejected) warn(r);
   s.backend = backend->name;
   KV_TRY(auto gguf, Gguf::open(flags.path));
   s.gguf = std::make_unique<Gguf>(std::move(gguf));

@@ -1,8 +1,11 @@
 // The choice of a backend: by name, by the environment, and its refusals.
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
 
+#include "kernels/admission.h"
+#include "kernels/reference/reference.h"
 #include "kernels/select.h"
 
 namespace kvasir::conformance {
@@ -29,6 +32,30 @@ TEST_CASE("selection: without a name the first backend that runs here is chosen"
       REQUIRE(*chosen == backend);
       break;
     }
+}
+
+TEST_CASE("admission: every backend that runs here is admitted") {
+  for (const auto& [backend, missing] : cpu_backends())
+    if (missing.empty()) REQUIRE(admission_fault(*backend) == "");
+}
+
+TEST_CASE("admission: a kernel that is wrong in one bit of one type at many rows is found") {
+  CpuBackend wrong = reference_backend();
+  wrong.matmul = [](const Weights& w, int64_t begin, int64_t end, const ActRows& x, float* out, int64_t stride) {
+    reference_backend().matmul(w, begin, end, x, out, stride);
+    if (w.type == QuantType::q6_k && x.n_rows > 8) {
+      float& last = out[(x.n_rows - 1) * stride + end - 1];
+      last = std::bit_cast<float>(std::bit_cast<uint32_t>(last) ^ 1);
+    }
+  };
+  REQUIRE(admission_fault(wrong) == "Q6_K with 17 rows");
+  CpuBackend wrong_codes = reference_backend();
+  wrong_codes.quantize_a8 = [](const float* x, int64_t n, int block, int8_t* codes, float* scales, int16_t* sums) {
+    const bool finite = reference_backend().quantize_a8(x, n, block, codes, scales, sums);
+    codes[0] = int8_t(codes[0] + 1);
+    return finite;
+  };
+  REQUIRE(admission_fault(wrong_codes) == "the activations of Q4_0");
 }
 
 TEST_CASE("selection: an unknown name is refused with the names that there are") {
