@@ -36,9 +36,8 @@ inline __m512i broadcast_quad(const void* q) {
 // gives 42 (Zen 5, Q4_K); asking 2 to 8 KiB ahead gives 36 to 39.
 constexpr int64_t kPrefetchBytes = 6144;
 template <int n_bytes>
-inline void prefetch(const uint8_t* p) {
-  for (int i = 0; i < n_bytes; i += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(p) + kPrefetchBytes + i, _MM_HINT_T0);
+inline void prefetch(const uint8_t* p, int64_t ahead = kPrefetchBytes) {
+  for (int i = 0; i < n_bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p) + ahead + i, _MM_HINT_T0);
 }
 
 // Up to this many activation rows go through the decode form.
@@ -147,7 +146,9 @@ inline void few_rows(const uint8_t* p, const A8Rows& x, int64_t n_cols, int64_t 
 
 // A product of one type: Kernel has kGroupBlock (bytes of a packed block) and kBlock, and
 //   few<n>(p, x, n_cols, mask, out, stride)            one group, n activation rows from the start of x
-//   many(p, q, x, n_cols, t, n, acc_p, acc_q)          two groups, activation rows [t, t + n)
+//   many(p, q, ahead, x, n_cols, t, n, acc_p, acc_q)   two groups, activation rows [t, t + n); the weights `ahead`
+//   bytes
+//                                                      further on are needed next (0: none)
 template <class Kernel>
 inline void product(const Weights& w, int64_t row_begin, int64_t row_end, const A8Rows& x, int64_t n_rows, float* out,
                     int64_t stride) {
@@ -167,7 +168,9 @@ inline void product(const Weights& w, int64_t row_begin, int64_t row_end, const 
       Accumulators<kTile> acc_p, acc_q;
       acc_p.clear(n);
       acc_q.clear(n);
-      Kernel::many(p, q, x, w.n_cols, t, n, acc_p, acc_q);
+      // The first tile asks for the next two groups' weights while it works on these.
+      const int64_t ahead = t == 0 && r + 32 < row_end ? 2 * group_bytes : 0;
+      Kernel::many(p, q, ahead, x, w.n_cols, t, n, acc_p, acc_q);
       acc_p.store(n, lanes(row_end - r), out + t * stride + r, stride);
       if (pair) acc_q.store(n, lanes(row_end - r - 16), out + t * stride + r + 16, stride);
     }

@@ -60,13 +60,13 @@ struct Kernel {
     acc.store(n, mask, out, stride);
   }
 
-  static void many(const uint8_t* p, const uint8_t* q, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n,
-                   Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
+  static void many(const uint8_t* p, const uint8_t* q, int64_t ahead, const A8Rows& x, int64_t n_cols, int64_t first,
+                   int64_t n, Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
     ActTile<Type::kSub> tile;
     for (int64_t b = 0; b < n_cols / 256; ++b, p += kGroupBlock, q += kGroupBlock) {
-      if (first == 0) {
-        prefetch<kGroupBlock>(p);
-        prefetch<kGroupBlock>(q);
+      if (ahead) {
+        prefetch<kGroupBlock>(p, ahead);
+        prefetch<kGroupBlock>(q, ahead);
       }
       tile.load(x, n_cols, b * 256, 256, first, n);
       pair_terms(p, q, tile, n, acc_p.a[b % 8], acc_q.a[b % 8]);

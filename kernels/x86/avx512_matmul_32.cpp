@@ -32,16 +32,16 @@ struct Kernel {
     acc.store(n, mask, out, stride);
   }
 
-  static void many(const uint8_t* p, const uint8_t* q, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n,
-                   Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
+  static void many(const uint8_t* p, const uint8_t* q, int64_t ahead, const A8Rows& x, int64_t n_cols, int64_t first,
+                   int64_t n, Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
     ActTile<32> tile;
     for (int64_t begin = 0; begin < n_cols; begin += 256) {
       const int64_t width = std::min<int64_t>(256, n_cols - begin);
       tile.load(x, n_cols, begin, width, first, n);
       for (int b = 0; b < width / 32; ++b, p += kGroupBlock, q += kGroupBlock) {
-        if (first == 0) {
-          prefetch<kGroupBlock>(p);
-          prefetch<kGroupBlock>(q);
+        if (ahead) {
+          prefetch<kGroupBlock>(p, ahead);
+          prefetch<kGroupBlock>(q, ahead);
         }
         pair_terms(p, q, tile, b, n, acc_p.a[b], acc_q.a[b]);
       }
