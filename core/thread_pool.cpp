@@ -1,18 +1,19 @@
 // The pool: an epoch starts a run, a counter hands out tasks, another tells when the last helper is done.
 #include "core/thread_pool.h"
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/limits.h"
 
 namespace kvasir {
 namespace {
 
-// How long a waiting thread stays awake: parking costs about 50 us to wake from, a token's serial parts are shorter.
-// First it only pauses (some microseconds), then it offers its core to whoever is runnable (about 0.3 us each time if
-// nobody is), which is what keeps more threads than cores from waiting for each other's time slices: 1,000 us a run
-// without it, 4 threads on 2 cores.
+// How long a waiting thread stays awake: a token's serial parts take up to some hundred microseconds, and waking from a
+// park takes 50 or more in a virtual machine. First it only pauses (some microseconds), then it offers its core to
+// whoever is runnable, which is what keeps more threads than cores from waiting for each other's time slices: 1,000 us
+// a run without it, 4 threads on 2 cores.
 constexpr int kPauses = 200;
-constexpr int kYields = 1000;
+constexpr auto kAwake = std::chrono::milliseconds(2);
 
 void pause() {
 #if defined(__x86_64__)
@@ -24,13 +25,12 @@ void pause() {
 
 template <class T>
 void wait_while(const std::atomic<T>& value, T old) {
-  for (int i = 0; i < kPauses + kYields; ++i) {
+  for (int i = 0; i < kPauses; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
-    if (i < kPauses)
-      pause();
-    else
-      std::this_thread::yield();
+    pause();
   }
+  for (const auto start = Clock::now(); Clock::now() - start < kAwake; std::this_thread::yield())
+    if (value.load(std::memory_order_acquire) != old) return;
   value.wait(old, std::memory_order_acquire);
 }
 

@@ -163,12 +163,10 @@ void LocalWorker::gather(const ExpertBatch& batch) {
 }
 
 void LocalWorker::gate_up() {
-  int64_t n_bytes = 0, most_rows = 0;
-  for (const Group& g : groups_) {
+  int64_t n_bytes = 0;
+  for (const Group& g : groups_)
     n_bytes += g.gate.n_rows * (row_bytes(g.gate.type, g.gate.n_cols) + row_bytes(g.up.type, g.up.n_cols));
-    most_rows = std::max(most_rows, g.n_rows);
-  }
-  const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads(), most_rows);
+  const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads());
   tasks_.clear();
   for (const Group& g : groups_) {
     // Two matrices a row; with many activation rows less weight is more work, and their outputs should stay in cache.
@@ -219,8 +217,8 @@ Expected<void> LocalWorker::down(const ExpertBatch& batch, float* shared_out, st
   int64_t bytes_per_row = 0;
   for (const Group& g : groups_) bytes_per_row += row_bytes(g.down.type, g.down.n_cols);
   const int64_t n_bytes = bytes_per_row * config_.n_embd;
-  int64_t n_rows = RowTasks::rows_for(RowTasks::task_bytes(n_bytes, compute_.pool->n_threads(), batch.rows.n_rows),
-                                      bytes_per_row, compute_.cpu->row_group);
+  int64_t n_rows = RowTasks::rows_for(RowTasks::task_bytes(n_bytes, compute_.pool->n_threads()), bytes_per_row,
+                                      compute_.cpu->row_group);
   // Many groups: at least some 64 rows, or each call would do too little.
   if (batch.rows.n_rows > 8) n_rows = std::max(n_rows, RowTasks::rows_for(64, 1, compute_.cpu->row_group));
   tasks_.clear();

@@ -20,12 +20,9 @@ class MatmulGroup {
   }
   // Computes what was added and forgets it.
   void run() {
-    int64_t n_bytes = 0, n_act_rows = 0;
-    for (const Job& job : jobs_) {
-      n_bytes += job.w.n_rows * row_bytes(job.w.type, job.w.n_cols);
-      n_act_rows = std::max(n_act_rows, job.x.n_rows);
-    }
-    const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads(), n_act_rows);
+    int64_t n_bytes = 0;
+    for (const Job& job : jobs_) n_bytes += job.w.n_rows * row_bytes(job.w.type, job.w.n_cols);
+    const int64_t task_bytes = RowTasks::task_bytes(n_bytes, compute_.pool->n_threads());
     tasks_.clear();
     for (const Job& job : jobs_)
       tasks_.add(job.w.n_rows,

@@ -68,7 +68,8 @@ class Run {
     return double(bytes.total() - bytes.experts) + per_expert * double(n_chosen);
   }
 
-  uint64_t hash() const { return hash_; }
+  // Of the last logits, which every token before them has shaped; not of all, because hashing takes time of its own.
+  uint64_t hash() const { return hash_floats(0xcbf29ce484222325, logits_); }
 
  private:
   Expected<void> step() {
@@ -80,7 +81,6 @@ class Run {
     return {};
   }
   void choose() {
-    hash_ = hash_floats(hash_, logits_);
     for (size_t i = 0; i < sequences_.size(); ++i) {
       const auto* row = logits_.data() + int64_t(i) * n_vocab_;
       next_[i] = int32_t(std::max_element(row, row + n_vocab_) - row);
@@ -93,7 +93,6 @@ class Run {
   std::vector<float> logits_;
   std::vector<int32_t> next_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
-  uint64_t hash_ = 0xcbf29ce484222325;
 };
 
 }  // namespace

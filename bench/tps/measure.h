@@ -32,7 +32,7 @@ struct Measurement {
   Spread decode_bytes_s;      // bytes_per_step by time
   Spread read_bytes_s;        // plain reading by as many threads, measured between the repeats
   Spread decode_share;        // decode_bytes_s over read_bytes_s, repeat by repeat
-  uint64_t logits_hash = 0;   // of all logits of the last repeat: speeds of different results do not compare
+  uint64_t logits_hash = 0;   // of the last logits of the last repeat: speeds of different results do not compare
 };
 
 // pool has setting.n_threads threads and is the model's.

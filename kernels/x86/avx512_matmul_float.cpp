@@ -42,7 +42,10 @@ void tile(const uint8_t* w, const float* x, int64_t n_cols, float* out, int64_t 
     __m512 xs[n_x];
     for (int t = 0; t < n_x; ++t) xs[t] = _mm512_maskz_loadu_ps(mask, x + t * n_cols + i);
     for (int r = 0; r < n_w; ++r) {
-      const __m512 ws = Type::load(w + (r * n_cols + i) * Type::kBytes, mask);
+      const uint8_t* at = w + (r * n_cols + i) * Type::kBytes;
+      if constexpr (n_x == 1)
+        _mm_prefetch(reinterpret_cast<const char*>(at) + n_w * n_cols * Type::kBytes, _MM_HINT_T0);
+      const __m512 ws = Type::load(at, mask);
       for (int t = 0; t < n_x; ++t) acc[r][t] = _mm512_add_ps(acc[r][t], _mm512_mul_ps(ws, xs[t]));
     }
   };
