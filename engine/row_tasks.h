@@ -34,10 +34,10 @@ class RowTasks {
   static int64_t rows_for(int64_t n_bytes, int64_t row_bytes, int64_t group) {
     return std::max(n_bytes / std::max<int64_t>(row_bytes, 1) / group, int64_t(1)) * group;
   }
-  // Bytes for a task when n_threads read n_bytes of weights: eight tasks a thread at least, but not above 1 MiB. The
+  // Bytes for a task when n_threads read n_bytes of weights: four tasks a thread at least, but not above 1 MiB. The
   // kernels ask for weights 6 KiB ahead, so a task's first ones are waited for: 3 % of 256 KiB.
   static int64_t task_bytes(int64_t n_bytes, int n_threads) {
-    return std::clamp<int64_t>(n_bytes / (8 * n_threads), 16 << 10, 1 << 20);
+    return std::clamp<int64_t>(n_bytes / (4 * n_threads), 16 << 10, 1 << 20);
   }
 
  private:
