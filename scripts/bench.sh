@@ -13,7 +13,7 @@ esac
 
 scripts/setup.sh
 mkdir -p build
-cmake --preset release >build/release.log && cmake --build --preset release --target synth tps >>build/release.log
+cmake --preset release -DKVASIR_TESTS=OFF >build/release.log && cmake --build --preset release --target synth tps >>build/release.log
 bin=build/release/bin
 
 echo "machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(free -g | awk '/^Mem/{print $2}') GiB"

@@ -5,9 +5,9 @@
 #   scripts/setup.sh --tests   that, and what scripts/test.sh needs besides
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config catch2 libcli11-dev libexpected-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev
+build=(g++ cmake ninja-build pkg-config libcli11-dev libexpected-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev
        libedit-dev)
-tests=(clang clang-format libclang-rt-14-dev libpcre2-dev python3 python3-numpy npm g++-aarch64-linux-gnu libc6-dev-arm64-cross
+tests=(catch2 clang clang-format libclang-rt-14-dev libpcre2-dev python3 python3-numpy npm g++-aarch64-linux-gnu libc6-dev-arm64-cross
        qemu-user git)
 
 usage="usage: scripts/setup.sh [--tests]"

@@ -10,7 +10,7 @@ namespace {
 
 template <class Type>
 struct Kernel {
-  static constexpr int kBlock = 32, kGroupBlock = Type::kBytes * x86::kGroupRows;
+  static constexpr int kBlock = 32, kGroupBlock = Type::kBytes * x86::kGroupRows, kFewRows = 8;
 
   template <int n>
   static void few(const uint8_t* p, const A8Rows& x, int64_t n_cols, __mmask16 mask, float* out, int64_t stride) {
@@ -32,9 +32,13 @@ struct Kernel {
     acc.store(n, mask, out, stride);
   }
 
-  static void many(const uint8_t* p, const uint8_t* q, int64_t ahead, const A8Rows& x, int64_t n_cols, int64_t first,
-                   int64_t n, Accumulators<kTile>& acc_p, Accumulators<kTile>& acc_q) {
+  static void many(Pair pair, int64_t ahead, const A8Rows& x, int64_t n_cols, int64_t first, int64_t n, Masks masks,
+                   float* out, int64_t stride) {
+    auto [p, q] = pair;
     ActTile<32> tile;
+    Accumulators<kTile> acc_p, acc_q;
+    acc_p.clear(n);
+    acc_q.clear(n);
     for (int64_t begin = 0; begin < n_cols; begin += 256) {
       const int64_t width = std::min<int64_t>(256, n_cols - begin);
       tile.load(x, n_cols, begin, width, first, n);
@@ -46,6 +50,8 @@ struct Kernel {
         pair_terms(p, q, tile, b, n, acc_p.a[b], acc_q.a[b]);
       }
     }
+    acc_p.store(n, masks[0], out, stride);
+    acc_q.store(n, masks[1], out + 16, stride);
   }
 
  private:
