@@ -16,12 +16,12 @@ const CpuBackend& amx_backend() {
       .row_group = x86::kGroupRows,
       .packed_bytes = x86::packed_bytes,
       .pack = x86::pack,
-      .quantize_a8 = avx2::quantize_a8,
+      .quantize_a8 = avx512::quantize_a8,
       .flush_f32 = avx2::flush_f32,
       .matmul = amx::matmul<amx::Tiles>,
-      .silu_mul = avx2::silu_mul,
-      .add_fixed = avx2::add_fixed,
-      .fixed_to_f32 = avx2::fixed_to_f32,
+      .silu_mul = avx512::silu_mul,
+      .add_fixed = avx512::add_fixed,
+      .fixed_to_f32 = avx512::fixed_to_f32,
   };
   return kBackend;
 }
