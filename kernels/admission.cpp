@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cstdint>
 #include <fmt/format.h>
+#include <span>
 #include <vector>
 
 #include "kernels/reference/reference.h"
@@ -97,7 +98,7 @@ std::vector<float> product(const CpuBackend& backend, const TensorView& weights,
 
 template <class T>
 bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
 }  // namespace
