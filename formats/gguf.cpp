@@ -109,14 +109,15 @@ std::string shape(const TensorView& v) {
 
 Expected<Gguf> Gguf::open(const std::string& path) {
   KV_TRY(auto opened_file, MappedFile::open(path));
-  KV_TRY(const auto opened, parse_gguf(opened_file));
+  KV_TRY(auto opened, parse_gguf(opened_file));
   KV_TRY(const auto paths, part_paths(path, opened));
 
   Gguf g;
   g.files_.reserve(paths.size());
   for (const auto& p : paths) {
-    KV_TRY(auto file, MappedFile::open(p));
-    KV_TRY(auto part, parse_gguf(file));
+    const bool is_opened = p == path;
+    KV_TRY(auto file, is_opened ? Expected<MappedFile>(std::move(opened_file)) : MappedFile::open(p));
+    KV_TRY(auto part, is_opened ? Expected<GgufPart>(std::move(opened)) : parse_gguf(file));
     KV_TRY_VOID(check_part(p, part, g.files_.size(), paths.size()));
     for (auto& t : part.tensors) {
       t.file = g.files_.size();

@@ -18,6 +18,10 @@ constexpr uint32_t kMagic = 0x46554747;                      // "GGUF"
 constexpr uint64_t kMinEntryBytes = 8 + 1 + 4 + 1;           // key length, a key, type, the smallest value
 constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // name length, a name, n_dims, one dimension, type, offset
 
+// Over all arrays of a file: tokens, scores, types and merges of the largest vocabulary. An element takes up to 16
+// bytes of memory and as little as one in the file, so the file's size alone does not bound what arrays take.
+constexpr uint64_t kMaxArrayElements = 4 * uint64_t(kMaxVocab);
+
 constexpr std::array<std::string_view, 13> kTypeNames = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                          "bool", "string", "array", "u64", "i64", "f64"};
 constexpr std::array<uint64_t, 13> kTypeBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};  // string: its length at least
@@ -215,6 +219,10 @@ class Parser {
     if (n > in_.left() / each)
       return in_.error(at, "array \"{}\" claims {} elements of {}, which cannot be in the {} bytes that are left", key,
                        n, kTypeNames[size_t(a.type)], in_.left());
+    if (n > kMaxArrayElements - n_array_elements_)
+      return in_.error(at, "array \"{}\" has {} elements; the arrays of a file may have {} together", key, n,
+                       kMaxArrayElements);
+    n_array_elements_ += n;
     if (a.type == GgufType::string) {
       a.strings.reserve(n);
       for (uint64_t i = 0; i < n; ++i) {
@@ -345,6 +353,7 @@ class Parser {
   const MappedFile& file_;
   Cursor in_;
   GgufPart part_;
+  uint64_t n_array_elements_ = 0;
 };
 
 }  // namespace

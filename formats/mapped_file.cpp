@@ -12,7 +12,8 @@
 namespace kvasir {
 
 Expected<MappedFile> MappedFile::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Non-blocking, so that a FIFO that nobody writes to is refused below instead of waited for.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const int reason = errno;
     return fail(reason == ENOENT ? ErrorCode::not_found : ErrorCode::io, "{}: cannot be opened: {}", path,

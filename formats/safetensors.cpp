@@ -38,12 +38,16 @@ Expected<Json> parse_header(const std::string& path, std::string_view text) {
       fault = fmt::format("key \"{}\" stands twice (duplicate)", parsed.get<std::string>());
     return fault.empty();
   };
-  // Depth is bounded before the parser sees the text: it recurses.
+  // Depth is bounded before the parser sees the text, which it would hold in memory level by level.
   int depth = 0;
   bool quoted = false;
   for (size_t i = 0; i < text.size() && depth <= kMaxDepth; ++i) {
-    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
-    if (!quoted) depth += text[i] == '{' || text[i] == '[' ? 1 : text[i] == '}' || text[i] == ']' ? -1 : 0;
+    if (quoted && text[i] == '\\')
+      ++i;  // the escaped character, which may be a quote or a backslash
+    else if (text[i] == '"')
+      quoted = !quoted;
+    else if (!quoted)
+      depth += text[i] == '{' || text[i] == '[' ? 1 : text[i] == '}' || text[i] == ']' ? -1 : 0;
   }
   if (depth > kMaxDepth) return fail(ErrorCode::malformed, "{}: the header nests deeper than the format does", path);
   auto header = Json::parse(text, watch, false);

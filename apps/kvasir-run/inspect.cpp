@@ -99,13 +99,15 @@ Summary summarise(const Gguf& g) {
 std::string element(const GgufArray& a, size_t i) {
   if (!a.strings.empty()) return fmt::format("\"{}\"", a.strings[i]);
   if (!a.reals.empty()) return fmt::format("{}", a.reals[i]);
-  return fmt::format("{}", int64_t(a.integers[i]));
+  return a.type == GgufType::u64 ? fmt::format("{}", a.integers[i]) : fmt::format("{}", int64_t(a.integers[i]));
 }
 
 // Control characters would play with the terminal; long text fills it.
 std::string printable(std::string_view text, size_t limit) {
   std::string out;
-  for (const char c : text.substr(0, limit)) {
+  size_t end = std::min(limit, text.size());
+  while (end < text.size() && end > 0 && (text[end] & 0xc0) == 0x80) --end;  // not inside a character
+  for (const char c : text.substr(0, end)) {
     if (c == '\n')
       out += "\\n";
     else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
@@ -164,7 +166,7 @@ Json to_json(const GgufValue& value) {
           if (!v.strings.empty()) return v.strings;
           if (!v.reals.empty()) return v.reals;
           Json list = Json::array();
-          for (const auto i : v.integers) list.push_back(int64_t(i));
+          for (const auto i : v.integers) v.type == GgufType::u64 ? list.push_back(i) : list.push_back(int64_t(i));
           return list;
         } else {
           return v;

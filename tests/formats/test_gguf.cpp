@@ -144,6 +144,8 @@ TEST_CASE("gguf: what is no file is refused by name") {
   CHECK(contains(refusal(folder.path("nothing")), "No such file"));
   CHECK(contains(refusal(folder.path("")), "Is a directory"));
   CHECK(contains(refusal("/dev/null"), "is no plain file"));
+  REQUIRE(mkfifo(folder.path("fifo").c_str(), 0600) == 0);
+  CHECK(contains(refusal(folder.path("fifo")), "is no plain file"));
   CHECK(contains(refusal(folder.write("empty", "")), "it has 0 bytes"));
   CHECK(contains(refusal(folder.write("page", "<html><body>404</body></html>")), "3c 68 74 6d"));
   const auto locked = folder.write("locked", "GGUF");
@@ -152,6 +154,22 @@ TEST_CASE("gguf: what is no file is refused by name") {
     CHECK(contains(refusal(locked), "Permission denied"));
   else
     WARN("skipped: an unreadable file is readable to root");
+}
+
+TEST_CASE("gguf: an array that would take far more memory than the file is refused before it is made") {
+  // Holes on the disk, so the claim fits the file: 2^33 elements of one byte, which would take 64 GiB.
+  const TemporaryFolder folder;
+  for (const auto type : {GgufType::u8, GgufType::string}) {
+    const uint64_t n = uint64_t(1) << (type == GgufType::u8 ? 33 : 30);
+    std::string header = "GGUF";
+    const auto put = [&](auto value) { header.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    put(uint32_t(3)), put(uint64_t(0)), put(uint64_t(1)), put(uint64_t(1));
+    header += "a";
+    put(uint32_t(GgufType::array)), put(uint32_t(type)), put(n);
+    const auto path = folder.write("sparse.gguf", header);
+    std::filesystem::resize_file(path, (uint64_t(1) << 33) + 4096);
+    CHECK(contains(refusal(path), "may have 16777216 together"));
+  }
 }
 
 TEST_CASE("gguf: a file cut anywhere is refused") {

@@ -46,6 +46,15 @@ TEST_CASE("safetensors: tensors, shapes and metadata come back") {
   CHECK_FALSE(file->find("u"));
 }
 
+TEST_CASE("safetensors: brackets in a string count for nothing, whatever is escaped before them") {
+  const TemporaryFolder folder;
+  const auto file =
+      SafetensorsFile::open(folder.write("x", file_of(R"({"__metadata__":{"a":"\\","b":"\"{{{{{{{{"}})")));
+  if (!file) FAIL(file.error().message);
+  CHECK(file->metadata().at("a") == "\\");
+  CHECK(file->metadata().at("b") == "\"{{{{{{{{");
+}
+
 TEST_CASE("safetensors: header lengths that cannot be are refused") {
   const TemporaryFolder folder;
   for (const uint64_t n : {uint64_t(3), uint64_t(100), uint64_t(1) << 40, ~uint64_t(1), ~uint64_t(7)})
