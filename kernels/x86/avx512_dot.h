@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <cstring>
 #include <immintrin.h>
-#include <type_traits>
 
 #include "kernels/ops.h"
 
@@ -44,6 +43,8 @@ inline void prefetch(const uint8_t* p, int64_t ahead = kPrefetchBytes) {
   for (int i = 0; i < n_bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(p) + ahead + i, _MM_HINT_T0);
 }
 
+// Up to this many activation rows go through the decode form.
+constexpr int kFewRows = 4;
 // Activation rows of a tile: up to 40 KiB of sums and activations on the stack, and unpacking takes about 5 % of the
 // dot products' time.
 constexpr int kTile = 32;
@@ -131,38 +132,24 @@ struct alignas(64) Tree {
   }
 };
 
-// Activation rows from row t on.
-inline A8Rows rows_from(const A8Rows& x, int64_t t, int64_t n_cols) {
-  return {x.codes + t * n_cols, x.scales + t * (n_cols / x.block), x.sums + t * (n_cols / 16), x.block};
-}
-
 // n of the 16 rows of a group.
 inline __mmask16 lanes(int64_t n) {
   return n >= 16 ? __mmask16(0xffff) : __mmask16((1 << n) - 1);
 }
 
-// One group against a few activation rows, up to 4 at a time: the second time its weights come from the cache.
+// One group against 1 ... kFewRows activation rows.
 template <class Kernel>
 inline void few_rows(const uint8_t* p, const A8Rows& x, int64_t n_cols, int64_t n_rows, __mmask16 mask, float* out,
                      int64_t stride) {
-  for (int64_t t = 0; t < n_rows; t += 4) {
-    const A8Rows rows = rows_from(x, t, n_cols);
-    const auto few = [&]<int n>(std::integral_constant<int, n>) {
-      Kernel::template few<n>(p, rows, n_cols, mask, out + t * stride, stride);
-    };
-    switch (n_rows - t) {
-      case 1:
-        few(std::integral_constant<int, 1>());
-        break;
-      case 2:
-        few(std::integral_constant<int, 2>());
-        break;
-      case 3:
-        few(std::integral_constant<int, 3>());
-        break;
-      default:
-        few(std::integral_constant<int, 4>());
-    }
+  switch (n_rows) {
+    case 1:
+      return Kernel::template few<1>(p, x, n_cols, mask, out, stride);
+    case 2:
+      return Kernel::template few<2>(p, x, n_cols, mask, out, stride);
+    case 3:
+      return Kernel::template few<3>(p, x, n_cols, mask, out, stride);
+    default:
+      return Kernel::template few<kFewRows>(p, x, n_cols, mask, out, stride);
   }
 }
 
@@ -180,7 +167,7 @@ inline void product(const Weights& w, int64_t row_begin, int64_t row_end, const 
                     int64_t stride) {
   const int64_t group_bytes = w.n_cols / Kernel::kBlock * Kernel::kGroupBlock;
   const auto* data = reinterpret_cast<const uint8_t*>(w.data);
-  if (n_rows <= Kernel::kFewRows) {
+  if (n_rows <= kFewRows) {
     for (int64_t r = row_begin; r < row_end; r += 16)
       few_rows<Kernel>(data + r / 16 * group_bytes, x, w.n_cols, n_rows, lanes(row_end - r), out + r, stride);
     return;

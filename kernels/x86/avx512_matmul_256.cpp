@@ -22,7 +22,7 @@ inline __m512i scaled(const Scales& s, __m512i low, __m512i high) {
 
 template <class Type>
 struct Kernel {
-  static constexpr int kBlock = 256, kGroupBlock = Type::kBytes * x86::kGroupRows, kFewRows = 4;
+  static constexpr int kBlock = 256, kGroupBlock = Type::kBytes * x86::kGroupRows;
   static constexpr int kPairs = 128 / Type::kSub;
 
   template <int n>

@@ -10,7 +10,7 @@ namespace {
 
 template <class Type>
 struct Kernel {
-  static constexpr int kBlock = 32, kGroupBlock = Type::kBytes * x86::kGroupRows, kFewRows = 8;
+  static constexpr int kBlock = 32, kGroupBlock = Type::kBytes * x86::kGroupRows;
 
   template <int n>
   static void few(const uint8_t* p, const A8Rows& x, int64_t n_cols, __mmask16 mask, float* out, int64_t stride) {
