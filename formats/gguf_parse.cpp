@@ -238,6 +238,10 @@ class Parser {
     } else {
       a.integers.resize(n);
       for (uint64_t i = 0; i < n; ++i) a.integers[i] = widen(a.type, p + i * each);
+      const auto odd = std::ranges::find_if(a.integers, [](uint64_t value) { return value > 1; });
+      if (a.type == GgufType::boolean && odd != a.integers.end())
+        return in_.error(at + 8 + uint64_t(odd - a.integers.begin()),
+                         "array \"{}\" has a bool of value {}; 0 or 1 is expected", key, *odd);
     }
     return a;
   }
@@ -323,7 +327,8 @@ class Parser {
     KV_CHECK(data_begin.has_value(), "a position in a file fits");
     for (auto& t : part_.tensors) {
       if (t.offset % part_.alignment != 0)
-        return in_.error(t.offset, "tensor \"{}\" has offset {}; a multiple of the alignment {} is expected", t.name,
+        return in_.error(*data_begin,
+                         "tensor \"{}\" has offset {} from here; a multiple of the alignment {} is expected", t.name,
                          t.offset, part_.alignment);
       const auto bytes =
           uint64_t(t.view.n_elements()) / uint64_t(info(t.view.type).block) * uint64_t(info(t.view.type).block_bytes);
@@ -331,7 +336,7 @@ class Parser {
       const auto end = begin ? checked_add(*begin, bytes) : std::nullopt;
       if (!end || *end > file_.size())
         return in_.error(*data_begin,
-                         "tensor \"{}\" ({} bytes at offset {}) ends beyond the file, which has {} bytes; "
+                         "tensor \"{}\" ({} bytes at offset {} from here) ends beyond the file, which has {} bytes; "
                          "the file is cut short or damaged, fetch it again",
                          t.name, bytes, t.offset, file_.size());
       t.offset = *begin;
