@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "apps/kvasir-run/commands.h"
 #include "apps/kvasir-run/terminal.h"
@@ -19,19 +20,26 @@ struct Flags {
   bool json = false, metadata = false, tensors = false;
 };
 
-enum class Role { experts, shared_expert, attention, delta_net, router, norms, embedding, head, other };
-constexpr std::array kRoleNames = {"experts", "shared expert", "attention", "delta net", "router",
-                                   "norms",   "embedding",     "head",      "other"};
+enum class Role { experts, shared_expert, feed_forward, attention, delta_net, router, norms, embedding, head, other };
+constexpr std::array kRoleNames = {"experts", "shared expert", "feed forward", "attention", "delta net",
+                                   "router",  "norms",         "embedding",    "head",      "other"};
+
+// "blk.7" of "blk.7.attn_q.weight"; empty for a tensor of no layer.
+std::string_view layer_of(std::string_view name) {
+  return name.starts_with("blk.") ? name.substr(0, name.find('.', 4)) : std::string_view();
+}
 
 // By the names that GGUF files use: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
-Role role_of(std::string_view name) {
+// Where a layer is recurrent, its attn_qkv and attn_gate feed the recurrence; elsewhere attn_qkv is attention's.
+Role role_of(std::string_view name, bool is_recurrent) {
   const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (has("_exps.")) return Role::experts;
-  if (has("ffn_gate_inp")) return Role::router;
+  if (has("ffn_gate_inp") || has("exp_probs_b")) return Role::router;
   if (has("_shexp.")) return Role::shared_expert;
-  if (has("ssm_") || has("attn_qkv.") || has("attn_gate.")) return has("ssm_norm") ? Role::norms : Role::delta_net;
-  if (has("_norm.") || has("output_norm")) return Role::norms;
+  if (has("_norm.") || name.ends_with("_norm")) return Role::norms;
+  if (has("ssm_") || (is_recurrent && (has("attn_qkv.") || has("attn_gate.")))) return Role::delta_net;
   if (has("attn_")) return Role::attention;
+  if (has("ffn_")) return Role::feed_forward;
   if (has("token_embd")) return Role::embedding;
   if (name.starts_with("output.")) return Role::head;
   return Role::other;
@@ -57,8 +65,8 @@ struct Summary {
   std::array<uint64_t, kRoleNames.size()> bytes{};
   int64_t n_experts = 0, n_used = 0, n_expert_layers = 0;
   uint64_t min_expert_bytes = 0, max_expert_bytes = 0;  // gate, up and down of one expert, over the layers
+  // All but the experts that are not chosen and the embedding's other rows (read whole where it is the head too).
   uint64_t read_per_token = 0;
-  bool tied_head = false;
 };
 
 int64_t hyper_parameter(const Gguf& g, std::string_view architecture, std::string_view key) {
@@ -71,28 +79,30 @@ Summary summarise(const Gguf& g) {
   s.architecture = g.string("general.architecture").value_or("unknown");
   s.name = g.string("general.name").value_or("");
   s.n_experts = hyper_parameter(g, s.architecture, "expert_count");
-  s.n_used = hyper_parameter(g, s.architecture, "expert_used_count");
-  s.tied_head = !g.find_tensor("output.weight");
-  std::map<std::string_view, uint64_t> expert_bytes;  // by "blk.N"
+  s.n_used = std::min(s.n_experts, hyper_parameter(g, s.architecture, "expert_used_count"));
+  const bool tied_head = !g.find_tensor("output.weight");
+  std::set<std::string_view> recurrent;
+  for (const auto& t : g.tensors())
+    if (t.name.find(".ssm_") != std::string_view::npos) recurrent.insert(layer_of(t.name));
+  std::map<std::string_view, uint64_t> expert_bytes;  // by layer
   for (const auto& t : g.tensors()) {
-    const auto role = role_of(t.name);
-    s.bytes[size_t(role)] += uint64_t(t.view.bytes());
-    if (role != Role::experts || s.n_experts <= 0) continue;
-    const auto layer = t.name.substr(0, t.name.find('.', 4));
-    expert_bytes[layer] += uint64_t(t.view.bytes() / s.n_experts);
+    const auto layer = layer_of(t.name);
+    const auto role = role_of(t.name, recurrent.contains(layer));
+    const auto bytes = uint64_t(t.view.bytes());
+    s.bytes[size_t(role)] += bytes;
+    if (role == Role::experts && s.n_experts > 0)
+      expert_bytes[layer] += bytes / uint64_t(s.n_experts);
+    else if (role == Role::embedding && !tied_head)
+      s.read_per_token += uint64_t(row_bytes(t.view.type, t.view.n_cols));  // of one token
+    else
+      s.read_per_token += bytes;
   }
   s.n_expert_layers = int64_t(expert_bytes.size());
-  uint64_t experts_read = 0;
   for (const auto& [layer, bytes] : expert_bytes) {
     s.min_expert_bytes = s.min_expert_bytes ? std::min(s.min_expert_bytes, bytes) : bytes;
     s.max_expert_bytes = std::max(s.max_expert_bytes, bytes);
-    experts_read += bytes * uint64_t(s.n_used);
+    s.read_per_token += bytes * uint64_t(s.n_used);
   }
-  uint64_t all = 0;
-  for (const auto bytes : s.bytes) all += bytes;
-  const auto embedding = s.bytes[size_t(Role::embedding)];
-  // All but the embedding, of which one row is read (or all, where it is the head too), and the experts not chosen.
-  s.read_per_token = all - s.bytes[size_t(Role::experts)] - (s.tied_head ? 0 : embedding) + experts_read;
   return s;
 }
 
@@ -143,8 +153,9 @@ std::string report_text(const Gguf& g, const Summary& s, const Flags& flags) {
     out += fmt::format("\ntensors ({})\n  {:<38} {:<7} {:<22} {:>14} {:>16}\n", g.tensors().size(), "name", "type",
                        "shape", "bytes", "offset");
     for (const auto& t : g.tensors())
-      out += fmt::format("  {:<38} {:<7} {:<22} {:>14} {:>16}\n", t.name, info(t.view.type).name, shape(t),
-                         t.view.bytes(), t.offset);
+      out += fmt::format("  {:<38} {:<7} {:<22} {:>14} {:>16}{}\n", t.name, info(t.view.type).name, shape(t),
+                         t.view.bytes(), t.offset,
+                         g.files().size() > 1 ? fmt::format(" in file {}", t.file + 1) : std::string());
   }
   if (!all) return out;
   out += "\nsize by role\n";

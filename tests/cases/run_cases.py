@@ -8,6 +8,7 @@ test_tokenizer compare.
 """
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "gen"))
+import ggufkit  # noqa: E402
+
 CASES = {"GG": [f"GG-{i:02}" for i in range(1, 12)]}
 
 
@@ -58,6 +62,43 @@ def fault(command, expect, sanitized):
     return None
 
 
+# An architecture that only inspect knows, with what roles its tensors have: a dense layer with fused attention, a layer
+# of experts with biases, and a recurrent one.
+ROLES = {"token_embd.weight": ("embedding", (32, 64)), "output.weight": ("head", (32, 64)),
+         "output_norm.weight": ("norms", (32,)), "rope_freqs.weight": ("other", (32,)),
+         "blk.0.attn_qkv.weight": ("attention", (32, 96)), "blk.0.attn_sinks.weight": ("attention", (8,)),
+         "blk.0.ffn_up.weight": ("feed forward", (32, 40)), "blk.1.ffn_gate_up_exps.weight": ("experts", (32, 16, 8)),
+         "blk.1.ffn_down_exps.weight": ("experts", (8, 32, 8)), "blk.1.ffn_down_exps.bias": ("experts", (32, 8)),
+         "blk.1.ffn_gate_inp.weight": ("router", (32, 8)), "blk.1.exp_probs_b.bias": ("router", (8,)),
+         "blk.2.attn_qkv.weight": ("delta net", (32, 96)), "blk.2.attn_gate.weight": ("delta net", (32, 32)),
+         "blk.2.ssm_a": ("delta net", (8,)), "blk.2.ssm_norm.weight": ("norms", (8,)),
+         "blk.2.ffn_up_shexp.weight": ("shared expert", (32, 16))}
+
+
+def roles_fault(program, path):
+    """What `inspect` says wrongly of such a file, or None."""
+    g = ggufkit.Gguf()
+    g.add("general.architecture", ggufkit.STR, "gpt-oss")
+    g.add("gpt-oss.expert_count", ggufkit.U32, 8)
+    g.add("gpt-oss.expert_used_count", ggufkit.U32, 2)
+    expected, read = {}, 32 * 4  # one row of the embedding
+    for name, (role, dims) in ROLES.items():
+        g.tensor(name, dims)
+        n_bytes = 4 * math.prod(dims)
+        expected[role] = expected.get(role, 0) + n_bytes
+        read += {"embedding": 0, "experts": n_bytes // 8 * 2}.get(role, n_bytes)
+    path.write_bytes(g.build())
+    ran = subprocess.run([program, "inspect", "--json", path], capture_output=True)
+    if ran.returncode != 0:
+        return ran.stderr
+    out = json.loads(ran.stdout)
+    found = {role: n for role, n in out["bytes_by_role"].items() if n}
+    one = (32 * 16 + 8 * 32 + 32) * 4
+    if found != expected or out["weight_bytes_per_token"] != read or out["experts"]["min_bytes"] != one:
+        return f"{found}, {out['weight_bytes_per_token']}, {out['experts']}; {expected}, {read}, {one} are expected"
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True, type=Path)
@@ -87,6 +128,10 @@ def main():
     code, err, _ = run([program, "generate", "-m", str(good), "x"], 10)
     if code != 2 or b"llama" not in err or b"qwen3moe" not in err:
         print(f"an unknown architecture: exit code {code}, {err!r}")
+        bad += 1
+    wrong = roles_fault(program, args.work / "roles.gguf")
+    if wrong:
+        print(f"inspect, sizes by role: {wrong}")
         bad += 1
     sys.exit(1 if bad else 0)
 
