@@ -1,4 +1,4 @@
-// Plain loops over lanes that compilers turn into vectors; no library call inside, so that 250,000 logits take 0.1 ms.
+// Plain loops over lanes that compilers turn into vectors, no library call inside: 250,000 logits take about 0.4 ms.
 #include "engine/log_sum_exp.h"
 
 #include <algorithm>
@@ -13,10 +13,11 @@ namespace {
 constexpr int64_t kLanes = 16;
 constexpr int64_t kBlock = 1024;  // logits summed in f32 before the sum goes on in f64: an error of 2^-24 * 64 at most
 
-// 2^n * 2^f with n = rint(x / ln 2); the polynomial is that of docs/NUMERICS.md.
+// 2^n * 2^f with n = rint(x / ln 2); the polynomial is that of docs/NUMERICS.md. x is kept above -200 by its bits: a
+// comparison of floats becomes a branch in g++ 12, and the loops around it stay scalar.
 inline float exp_lane(float x) {
-  constexpr float kLowest = -87.0F;  // 2^-126 and above: normal numbers
-  const float c = std::max(x, kLowest);
+  constexpr int32_t kFar = std::bit_cast<int32_t>(200.0F);
+  const float c = -std::bit_cast<float>(std::min(std::bit_cast<int32_t>(x) & 0x7fffffff, kFar));
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding and taking it away rounds to an integer
   const float n = (c * 1.44269504F + kRound) - kRound;
   float r = c - n * 0.693359375F;
@@ -28,8 +29,7 @@ inline float exp_lane(float x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   const float e = (p * (r * r) + r) + 1.0F;
-  const float power = std::bit_cast<float>((int32_t(n) + 127) << 23);
-  return x < kLowest ? 0.0F : e * power;
+  return e * std::bit_cast<float>(std::max(int32_t(n) + 127, 0) << 23);
 }
 
 }  // namespace
@@ -68,7 +68,8 @@ double log_sum_exp(std::span<const float> x, float max) {
     std::fill(e + block.size(), e + kBlock, 0.0F);
     for (size_t i = 0; i < block.size(); ++i) e[i] = exp_lane(block[i] - max);
     float lanes[kLanes] = {};
-    for (int64_t i = 0; i < kBlock; ++i) lanes[i % kLanes] += e[i];
+    for (int64_t i = 0; i < kBlock; i += kLanes)
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += e[i + j];
     for (const float lane : lanes) sum += double(lane);
   }
   return double(max) + std::log(sum);
