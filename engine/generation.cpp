@@ -49,10 +49,14 @@ std::string_view to_string(FinishReason reason) {
 std::string StopStrings::push(std::string_view text) {
   if (stopped_) return "";
   held_ += text;
-  size_t cut = std::string::npos, hold = 0;
+  // Of several, the one that is complete first: the same however the text is cut into pieces.
+  size_t cut = std::string::npos, end = std::string::npos, hold = 0;
   for (const auto& s : stop_) {
-    cut = std::min(cut, held_.find(s));
     hold = std::max(hold, overlap(held_, s));
+    const auto at = held_.find(s);
+    if (at == std::string::npos || std::pair(at + s.size(), at) >= std::pair(end, cut)) continue;
+    cut = at;
+    end = at + s.size();
   }
   stopped_ = cut != std::string::npos;
   std::string out = held_.substr(0, stopped_ ? cut : held_.size() - hold);

@@ -23,7 +23,7 @@ std::string_view to_string(FinishReason reason);
 
 struct GenerationOptions {
   int64_t max_tokens = -1;        // tokens to generate; -1: until the context is full
-  std::vector<std::string> stop;  // the reply ends before the first of these; none is empty
+  std::vector<std::string> stop;  // the reply ends before the one that is complete first; none is empty
   bool ignore_end = false;        // go on after end tokens
 };
 

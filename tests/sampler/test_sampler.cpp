@@ -111,6 +111,18 @@ TEST_CASE("stop strings: text is cut before the first one, wherever the pieces e
     }
 }
 
+TEST_CASE("stop strings: the one that is complete first ends the text, wherever the pieces end") {
+  const std::string text = "xabcabd";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    StopStrings stop({"abcabd", "bc", "c"});
+    std::string shown = stop.push(text.substr(0, cut));
+    shown += stop.push(text.substr(cut));
+    shown += stop.finish();
+    REQUIRE(shown == "xa");
+    REQUIRE(stop.stopped());
+  }
+}
+
 TEST_CASE("stop strings: what only looked like one is shown in the end") {
   StopStrings stop({"</s>"});
   CHECK(stop.push("a<") == "a");
