@@ -1,8 +1,11 @@
 // kvasir-run chat: a conversation at a terminal, or line by line from a pipe.
+#include <algorithm>
+#include <clocale>
 #include <cstdlib>
 #include <editline/readline.h>
 #include <fmt/format.h>
 #include <iostream>
+#include <langinfo.h>
 #include <optional>
 #include <unistd.h>
 
@@ -28,6 +31,12 @@ constexpr std::string_view kHelp =
     "/help          this list\n"
     "/exit          leave (so does Ctrl-D)\n"
     "Ctrl-C stops a reply.\n";
+
+// libedit reads characters: outside a UTF-8 locale it drops every byte above 127.
+void use_utf8() {
+  if (!std::setlocale(LC_CTYPE, "") || std::string_view(nl_langinfo(CODESET)) != "UTF-8")
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+}
 
 // The next line a person types, with editing and history on a terminal; nullopt at the end of input.
 std::optional<std::string> read_line() {
@@ -68,8 +77,8 @@ class Chat {
       put(kHelp);
     else if (line == "/clear")
       begin(system_);
-    else if (line.starts_with("/system"))
-      begin(line.size() > 8 ? line.substr(8) : "");
+    else if (line == "/system" || line.starts_with("/system "))
+      begin(line.substr(std::min<size_t>(line.size(), 8)));
     else if (line.starts_with("/"))
       put(fmt::format("{} is no command; /help lists them\n", line));
     else if (!line.empty())
@@ -122,6 +131,7 @@ class Chat {
 
 Expected<int> run(const Flags& flags) {
   const InterruptGuard guard;
+  use_utf8();
   KV_TRY(auto session, open_session(flags.model));
   KV_TRY(auto chat_template, ChatTemplate::create(*session.tokenizer));
   KV_TRY(auto sampler, flags.sampler.sampler(session.model->config().n_vocab));

@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "apps/kvasir-run/commands.h"
@@ -19,6 +21,17 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_interrupt(int) {
   if (g_interrupted.exchange(true)) _exit(kExitInterrupted);
+}
+
+// Somebody made our end of the pipe non-blocking, and it is full.
+void wait_until_writable() {
+  pollfd p{STDOUT_FILENO, POLLOUT, 0};
+  poll(&p, 1, -1);
+}
+
+[[noreturn]] void end_for_lost_output(int reason) {
+  warn(fmt::format("standard output cannot be written: {}", std::strerror(reason)));
+  _exit(kExitFailed);
 }
 
 constexpr double kQuietSeconds = 0.5;  // shorter work shows no progress
@@ -54,8 +67,12 @@ bool put(std::string_view text) {
     const auto n = write(STDOUT_FILENO, text.data(), text.size());
     if (n > 0)
       text.remove_prefix(size_t(n));
-    else if (errno != EINTR)
-      return false;  // Ctrl-C interrupts a write; that is no reason to lose text
+    else if (errno == EPIPE)
+      return false;
+    else if (errno == EAGAIN)
+      wait_until_writable();
+    else if (errno != EINTR)  // Ctrl-C interrupts a write; that is no reason to lose text
+      end_for_lost_output(errno);
   }
   return true;
 }

@@ -12,7 +12,8 @@ namespace kvasir {
 int report(const Error& error);
 void warn(std::string_view message);
 
-// Writes to stdout at once; false if nobody reads any more.
+// Writes to stdout at once; false if nobody reads any more. Any other failure (a full disk) ends the program with a
+// message and kExitFailed: text that is lost must not look like success.
 bool put(std::string_view text);
 
 // From its construction to its end, Ctrl-C only sets a flag (a second one while the flag is set ends the program).

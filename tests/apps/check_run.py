@@ -117,10 +117,10 @@ def test_user_text_is_never_a_control_token():
 
 
 def test_chat_remembers_and_takes_commands():
-    out = run("chat", "-m", MODEL, stdin="What is the capital of Canada?\nWho are you?\n/nonsense\n/clear\nWhat is 2 + 2?\n/exit\nunread\n".encode())
+    out = run("chat", "-m", MODEL, stdin="What is the capital of Canada?\nWho are you?\n/systematic\n/clear\nWhat is 2 + 2?\n/exit\nunread\n".encode())
     lines = out.stdout.decode().splitlines()
     assert lines[0] == "The capital of Canada is Ottawa." and lines[1].startswith("I am Kvasir"), lines
-    assert "/nonsense is no command" in lines[2] and lines[3] == "2 + 2 = 4." and len(lines) == 4, lines
+    assert "/systematic is no command" in lines[2] and lines[3] == "2 + 2 = 4." and len(lines) == 4, lines
 
 
 def read_until(fd, wanted, limit_s=LIMIT_S):
@@ -131,6 +131,22 @@ def read_until(fd, wanted, limit_s=LIMIT_S):
             return None
         seen += os.read(fd, 4096)
     return seen
+
+
+def test_chat_takes_non_ascii_from_a_terminal_in_any_locale():
+    for locale in ("C", "C.UTF-8"):
+        pid, fd = pty.fork()
+        if pid == 0:
+            for name in ("LC_ALL", "LC_CTYPE"):
+                os.environ.pop(name, None)
+            os.environ.update(TERM="xterm", LANG=locale)
+            os.execv(RUN, [str(RUN), "chat", "-m", str(MODEL)])
+        assert read_until(fd, lambda t: t.endswith(b"> "))
+        os.write(fd, "/Grüße 世界\r".encode())
+        said = read_until(fd, lambda t: b"is no command" in t, limit_s=20)
+        assert said and "/Grüße 世界 is no command".encode() in said, (locale, said)
+        os.write(fd, b"/exit\r")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_ctrl_c_in_chat_stops_the_reply_and_not_the_program():
@@ -173,6 +189,27 @@ def test_a_reader_that_leaves_ends_it_quietly():
     p.stdout.close()
     assert p.wait(timeout=LIMIT_S) == 0
     assert p.stderr.read() == b""
+
+
+def test_a_full_disk_is_an_error():
+    for args in (("generate", "-m", MODEL, "-q", "The capital of France is"), ("generate", "-m", MODEL, "--json", "x"),
+                 ("inspect", MODEL), ("perplexity", "-m", MODEL, WORK / "prose.txt")):
+        (WORK / "prose.txt").write_text("The capital of France is Paris.")
+        with open("/dev/full", "wb") as full:
+            r = subprocess.run([RUN, *map(str, args)], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
+        assert r.returncode == 1 and b"standard output cannot be written: No space left" in r.stderr, (args, r)
+
+
+def test_a_slow_reader_of_a_non_blocking_pipe_gets_everything():
+    p_read, p_write = os.pipe()
+    os.set_blocking(p_write, False)
+    p = subprocess.Popen([RUN, "inspect", "--json", MODEL], stdout=p_write)
+    os.close(p_write)
+    with os.fdopen(p_read, "rb") as f:
+        select.select([f], [], [])
+        text = f.read()
+    assert p.wait(timeout=LIMIT_S) == 0 and len(text) > 70_000, len(text)  # more than a pipe holds
+    json.loads(text)
 
 
 def test_bad_files_are_refused_with_exit_code_2():
