@@ -17,6 +17,7 @@ enum class ErrorCode {
   numeric,           // a value that must be finite is not
   cancelled,         // the user or the caller asked to stop
   deadline,          // time ran out
+  unavailable,       // nobody who could do it is there now
 };
 
 // Says what failed, on what, what was expected, what was found and what to do; one sentence, no trailing newline.

@@ -27,4 +27,16 @@ inline constexpr int64_t kMaxContext = 1 << 24;
 inline constexpr int64_t kMaxBatchRows = 512;  // rows of one forward pass; longer prompts go in chunks
 inline constexpr int64_t kMaxThreads = 1024;
 
+// The wire (docs/PROTOCOL.md). Each kind of frame has a bound of its own below kMaxFrameBody.
+inline constexpr int64_t kMaxRequestRows = kMaxBatchRows;                       // rows of one request
+inline constexpr int64_t kMaxRequestPairs = kMaxRequestRows * kMaxExpertsUsed;  // as many as a batch can have
+inline constexpr uint32_t kMaxSmallBody = 4096;      // HELLO, PING, ERROR, ...: all but rows, sums, holdings, status
+inline constexpr uint32_t kMaxStatusBody = 1 << 20;  // JSON; a worker of 1,000 slices has about 100 KB
+inline constexpr uint32_t kMaxHoldings = 4096;       // ranges that a worker announces
+inline constexpr uint32_t kMaxFrameBody = 1U << 30;  // no frame is larger, whatever a model's shapes say
+inline constexpr int64_t kMaxInFlight = 64;          // requests that one connection may have open
+inline constexpr int64_t kMaxConnections = 512;      // of a server; more are told so and closed
+inline constexpr int64_t kMaxWorkers = 1024;         // that one backbone dials
+inline constexpr int64_t kMaxPasses = 16;            // forward passes that wait for the network at once
+
 }  // namespace kvasir

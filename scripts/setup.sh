@@ -6,7 +6,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config libcli11-dev libexpected-dev libfmt-dev nlohmann-json3-dev libutf8proc-dev
-       libedit-dev)
+       libedit-dev libboost-dev libssl-dev libxxhash-dev)
 tests=(catch2 clang clang-format libclang-rt-14-dev libpcre2-dev python3 python3-numpy npm g++-aarch64-linux-gnu libc6-dev-arm64-cross
        qemu-user git)
 

@@ -53,6 +53,7 @@ int report(const Error& error) {
       return kExitInterrupted;
     case ErrorCode::numeric:
     case ErrorCode::deadline:
+    case ErrorCode::unavailable:
       return kExitFailed;
   }
   return kExitFailed;

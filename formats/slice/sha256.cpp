@@ -1,0 +1,52 @@
+// Thin over EVP.
+#include "formats/slice/sha256.h"
+
+#include <openssl/evp.h>
+
+namespace kvasir {
+
+void Sha256::Free::operator()(evp_md_ctx_st* context) const {
+  EVP_MD_CTX_free(context);
+}
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  KV_CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "SHA-256 cannot start");
+}
+
+Sha256& Sha256::add(std::span<const std::byte> bytes) {
+  KV_CHECK(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1, "SHA-256 failed");
+  return *this;
+}
+
+Digest Sha256::finish() {
+  Digest digest;
+  KV_CHECK(EVP_DigestFinal_ex(context_.get(), digest.data(), nullptr) == 1, "SHA-256 failed");
+  KV_CHECK(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "SHA-256 cannot start");
+  return digest;
+}
+
+std::string to_hex(const Digest& digest) {
+  std::string hex;
+  for (const uint8_t byte : digest) fmt::format_to(std::back_inserter(hex), "{:02x}", byte);
+  return hex;
+}
+
+Expected<Digest> digest_from_hex(std::string_view hex) {
+  Digest digest;
+  const auto value = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+  };
+  bool good = hex.size() == 2 * digest.size();
+  for (size_t i = 0; good && i < digest.size(); ++i) {
+    const int high = value(hex[2 * i]), low = value(hex[2 * i + 1]);
+    good = high >= 0 && low >= 0;
+    digest[i] = uint8_t(high * 16 + low);
+  }
+  if (!good) return fail(ErrorCode::malformed, "\"{}\" is no digest: 64 hexadecimal digits are expected", hex);
+  return digest;
+}
+
+}  // namespace kvasir
