@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "core/digest.h"
 #include "core/worker.h"
 #include "net/frame.h"
 
 namespace kvasir::net {
 
-using Digest = std::array<uint8_t, 32>;  // SHA-256: the root of a model's hash tree
+// The first 8 bytes of the root of a model's hash tree, little endian.
 uint64_t model_tag(const Digest& digest);
 
 // What a model's experts look like: the same for every holder of any part of it.
